@@ -1,0 +1,1 @@
+"""Checks of the lessons' exercises, one file a lesson. A check prints one verdict line and never raises."""
