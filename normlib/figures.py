@@ -19,8 +19,8 @@ STYLE = {  # norm: (colour, marker); cool colours use statistics of the data, wa
     "batch_norm": ("#00875F", "s"),
     "layer_norm": ("#0A3F67", "o"),
     "rms_norm": ("#1E8CFF", "^"),
-    "group_norm": ("#6A51A3", "P"),
-    "instance_norm": ("#8C6D1F", "X"),
+    "group_norm": ("#4B0FFF", "P"),
+    "instance_norm": ("#3C0F00", "X"),
     "dyt": ("#D55E00", "D"),
     "dyisru": ("#C577AB", "v"),
 }
