@@ -1,0 +1,54 @@
+# Each target is a few lines; the logic lives in tools/. Variables a person may set:
+#   LAB_ARGS    goes to JupyterLab:  make lab LAB_ARGS=--no-browser
+#   PYTHON      the Python to start from, 3.11 or newer
+#   TORCH_ARGS  goes to pip for torch alone: the index that torch's install page shows for CPU-only wheels
+#   WORKERS     how many notebooks run at the same time
+
+WORKERS ?= 2
+export TORCH_ARGS
+
+ifeq ($(OS),Windows_NT)
+VENV_PYTHON := .venv/Scripts/python.exe
+else
+VENV_PYTHON := .venv/bin/python
+endif
+# .venv comes last: it serves when the Python that it was made from is not on the path.
+CANDIDATES := $(if $(PYTHON),"$(PYTHON)",python3 python3.14 python3.13 python3.12 python3.11 python $(VENV_PYTHON))
+
+PYTEST := $(VENV_PYTHON) -m pytest
+# One thread a worker: two workers with two threads each would wait for each other.
+PARALLEL := -n $(WORKERS) --dist loadfile
+STATIC_TESTS := tests/test_setup.py tests/test_layering.py tests/test_equations.py tests/test_notebooks.py
+
+.PHONY: lab test check notebooks test-portable environment
+
+lab: environment
+	@$(VENV_PYTHON) tools/lab.py $(LAB_ARGS)
+
+test: check
+	OMP_NUM_THREADS=1 $(PYTEST) -p tests.nbstrict $(PARALLEL) $(addprefix --ignore=,$(STATIC_TESTS)) tests notebooks
+
+check: environment
+	$(VENV_PYTHON) -m ruff format --check .
+	$(VENV_PYTHON) -m ruff check .
+	$(PYTEST) -q $(STATIC_TESTS)
+
+notebooks: environment
+	$(VENV_PYTHON) tools/notebooks.py
+
+test-portable: environment
+	@for capability in default avx2; do for threads in 1 2; do \
+	  echo "ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads"; \
+	  ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads \
+	    $(PYTEST) -q -p tests.nbstrict $(PARALLEL) notebooks || exit 1; \
+	done; done
+
+# A candidate has to run, not only to exist: a pyenv shim or the Windows Store's stub may stand in for a Python that is not there.
+environment:
+	@for python in $(CANDIDATES); do \
+	  if "$$python" -c "import sys; sys.exit(sys.version_info < (3, 11))" >/dev/null 2>&1; then \
+	    exec "$$python" tools/environment.py; \
+	  fi; \
+	done; \
+	echo "No Python 3.11 or newer among" $(CANDIDATES)": install one from python.org," \
+	  "or name one with PYTHON=/path/to/python." >&2; exit 1

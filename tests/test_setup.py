@@ -1,0 +1,207 @@
+"""The way in: environment, learner's copy, conda door. None needs a network: a fake pip stands in."""
+
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parents[1]
+SHELL = Path("/bin/sh")
+needs_shell = pytest.mark.skipif(
+    not (SHELL.exists() and shutil.which("make")), reason="plays with the path of a POSIX shell"
+)
+# `python -m pip` finds this one first, in the folder that the tool runs it from.
+FAKE_PIP = """
+import pathlib, sys
+with open("pip.log", "a") as log:
+    print(*sys.argv[1:], file=log)
+sys.exit(pathlib.Path("pip-fails").exists())
+"""
+
+
+def pins():
+    lines = map(Requirement, (ROOT / "constraints.txt").read_text().splitlines())
+    here = [line for line in lines if line.marker is None or line.marker.evaluate()]
+    return {canonicalize_name(line.name): line.specifier for line in here}
+
+
+def installed(root):
+    """Name and version of each distribution that `root` needs on this machine, by the installed metadata."""
+    todo, seen, found = [Requirement(root)], set(), {}
+    while todo:
+        requirement = todo.pop()
+        distribution = metadata.distribution(requirement.name)
+        name = canonicalize_name(requirement.name)
+        found[name] = Version(distribution.version)
+        for extra in {"", *requirement.extras} - {extra for known, extra in seen if known == name}:
+            seen.add((name, extra))
+            needs = map(Requirement, distribution.requires or [])
+            todo += [need for need in needs if need.marker is None or need.marker.evaluate({"extra": extra})]
+    return found
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """What the set-up needs, in a folder with a space in its name; pip is a fake that keeps a log."""
+    folder = tmp_path / "my course"
+    shutil.copytree(ROOT / "tools", folder / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, folder)
+    (folder / "pip.py").write_text(FAKE_PIP)
+    return folder
+
+
+def set_up(clone, **variables):
+    """`make environment` in `clone` with nothing of this process's environment but what is given."""
+    variables = {"PATH": os.environ["PATH"], **variables}
+    make = [shutil.which("make"), "-s", "environment"]
+    return subprocess.run(make, cwd=clone, env=variables, capture_output=True, text=True)
+
+
+def sentence(run):
+    """The one line that is left of a failed run's complaints when make's own has been taken away."""
+    lines = [line for line in run.stderr.splitlines() if not line.startswith("make")]
+    assert run.returncode != 0
+    assert len(lines) == 1, run.stderr
+    return lines[0]
+
+
+def program(path, text):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def test_every_distribution_is_pinned_at_the_version_that_is_installed():
+    found = installed("normlib[lab,test]")
+    del found["normlib"]
+    pinned = pins()
+    assert len(found) > 50  # the walk went down to the dependencies of dependencies
+    wrong = {
+        name: str(version) for name, version in found.items() if version.public not in pinned.get(name, "")
+    }
+    assert wrong == {}
+
+
+def test_conda_door_leads_to_the_same_environment(tmp_path):
+    *conda, pip = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    python = conda[0].removeprefix("python=")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert conda == [f"python={python}", "pip"]
+    assert python in SpecifierSet(project["requires-python"])
+    assert pip == {"pip": ["-c constraints.txt", "-e .[lab,test]"]}
+
+    # Conda writes the pip part to a file beside environment.yml and gives it to pip there.
+    for name in ("pyproject.toml", "constraints.txt", "README.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "normlib", tmp_path / "normlib")
+    (tmp_path / "requirements.txt").write_text("\n".join(pip["pip"]))
+    pip_install = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-index", "--no-build-isolation"]
+    run = subprocess.run(
+        [*pip_install, "-r", "requirements.txt"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    # Without an index everything but the package itself must be here already, at the pinned version.
+    assert [line for line in run.stdout.splitlines() if line.startswith("Would install")] == [
+        f"Would install {project['name']}-{project['version']}"
+    ]
+
+
+@needs_shell
+def test_no_python_stops_with_one_sentence(clone):
+    assert "install one from python.org" in sentence(set_up(clone, PATH=""))
+
+
+@needs_shell
+def test_old_or_broken_python_stops_with_one_sentence(clone):
+    pretend = "import sys; sys.version_info = (3, 9, 18); exec(sys.argv[1])"
+    program(clone / "bin/python3", f'#!{SHELL}\nexec "{sys.executable}" -c "{pretend}" "$2"\n')
+    program(clone / "bin/python3.12", f"#!{SHELL}\nexit 127\n")  # as a pyenv shim without a Python behind it
+    assert "No Python 3.11 or newer" in sentence(set_up(clone, PATH=str(clone / "bin")))
+    assert "No Python 3.11 or newer" in sentence(set_up(clone, PYTHON=str(clone / "bin/python3")))
+    assert not (clone / ".venv").exists()
+
+
+@needs_shell
+def test_python_without_venv_stops_with_one_sentence(clone):
+    (clone / "sitecustomize.py").write_text("import sys; sys.modules['ensurepip'] = None")
+    run = set_up(clone, PYTHON=sys.executable, PYTHONPATH=str(clone))
+    assert "apt install python3" in sentence(run)
+
+
+@pytest.fixture
+def environment(clone):
+    """A complete .venv, but made for other constraints; without pip, which would take seconds."""
+    folder = clone / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    (folder / "installed.sha256").write_text("other constraints")
+    (folder / "belongings").touch()
+    return folder
+
+
+@needs_shell
+def test_failed_installation_stops_with_one_sentence_and_the_next_run_starts_anew(clone, environment):
+    (clone / "pip-fails").touch()
+    assert "run the same command again" in sentence(set_up(clone, PYTHON=sys.executable))
+    (clone / "pip-fails").unlink()
+    assert set_up(clone, PYTHON=sys.executable).returncode == 0
+    assert not (environment / "belongings").exists()
+
+
+@needs_shell
+def test_new_constraints_are_installed_in_place_and_nothing_is_installed_twice(clone, environment):
+    assert set_up(clone, PYTHON=sys.executable, TORCH_ARGS="--index-url 'a b'").returncode == 0
+    assert (environment / "belongings").exists()
+    log = (clone / "pip.log").read_text()
+    assert [line.split("constraints.txt ")[1] for line in log.splitlines()] == [
+        "setuptools",
+        "--no-deps --index-url a b torch",
+        "--no-build-isolation -e .[lab,test]",
+    ]
+
+    # Also with no Python on the path, and with another environment active.
+    assert set_up(clone, PATH="", VIRTUAL_ENV="/elsewhere").returncode == 0
+    assert (clone / "pip.log").read_text() == log
+
+
+def test_learners_copy_gets_new_files_and_keeps_its_own(tmp_path):
+    copy_new = runpy.run_path(str(ROOT / "tools/lab.py"))["copy_new"]
+    lessons, mine = tmp_path / "notebooks", tmp_path / "my"
+    (lessons / "solutions").mkdir(parents=True)
+    (lessons / "01_a.ipynb").write_text("first edition")
+    copy_new(lessons, mine)
+
+    (mine / "01_a.ipynb").write_text("my work")
+    (mine / "notes.txt").write_text("my notes")
+    (lessons / "01_a.ipynb").write_text("second edition")
+    (lessons / "solutions/02_b.ipynb").write_text("new")
+    copy_new(lessons, mine)
+    texts = {str(path.relative_to(mine).as_posix()): path.read_text() for path in mine.rglob("*.*")}
+    assert texts == {"01_a.ipynb": "my work", "notes.txt": "my notes", "solutions/02_b.ipynb": "new"}
+
+
+def test_learners_copy_is_ignored_by_git(tmp_path):
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    ignored = [
+        "git",
+        "-C",
+        tmp_path,
+        "check-ignore",
+        "my/01_a.ipynb",
+        "my/records/x.json",
+        "notebooks/01_a.ipynb",
+    ]
+    run = subprocess.run(ignored, capture_output=True, text=True)
+    assert run.stdout.split() == ["my/01_a.ipynb", "my/records/x.json"]
