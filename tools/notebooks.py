@@ -1,0 +1,126 @@
+"""Re-execute notebooks in place, each from a fresh kernel: `python tools/notebooks.py [--live] [PATH …]`.
+
+What is written depends on the sources and the results only: a notebook in which nothing changed stays the
+same byte for byte. A cell tagged `nbval-ignore-output` (live timing) runs as well, but keeps its output if
+that was made from the present source; `--live` renews it. A cell that fails leaves the file as it was.
+"""
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellControlSignal, DeadKernelError
+from tqdm import tqdm
+
+NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {
+        "name": "python",
+        "pygments_lexer": "ipython3",
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+    },
+}
+LIVE = "nbval-ignore-output"
+MADE_FROM = (
+    "output_made_from"  # metadata of a live cell: fingerprint of the source that its output belongs to
+)
+CELL_TIMEOUT_S = 300
+WORKERS = 2
+
+
+def source_id(cell) -> str:
+    return hashlib.sha256(cell.source.encode()).hexdigest()[:16]
+
+
+def is_live(cell) -> bool:
+    return LIVE in cell.metadata.get("tags", [])
+
+
+def execute(notebook, folder: Path, tick) -> str | None:
+    """Run all cells in a new kernel that works in `folder`; returns what went wrong, if something did."""
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_TIMEOUT_S,
+        kernel_name="python3",
+        record_timing=False,
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    with client.setup_kernel(stderr=subprocess.DEVNULL):  # ipykernel greets with a warning about TCP
+        for index, cell in enumerate(notebook.cells):
+            try:
+                client.execute_cell(cell, index)
+            except (CellControlSignal, DeadKernelError) as error:
+                return f"cell {cell.get('id', index)}: {str(error).strip()}"
+            tick()
+    return None
+
+
+def tidy(cell) -> None:
+    """Drop what differs between runs: metadata but the tags, and tracebacks, which hold paths."""
+    kept = {"tags": cell.metadata["tags"]} if cell.metadata.get("tags") else {}
+    cell.metadata = nbformat.from_dict(kept | ({MADE_FROM: source_id(cell)} if is_live(cell) else {}))
+    for output in cell.get("outputs", []):
+        if output.output_type == "error":
+            output.traceback = [f"{output.ename}: {output.evalue}"]
+
+
+def keep_live_outputs(cells, stored) -> None:
+    """Give live cells their stored outputs back where these were made from the same source."""
+    for cell, old in zip(cells, stored, strict=True):
+        if is_live(cell) and old.outputs and old.metadata.get(MADE_FROM) == source_id(cell):
+            cell.outputs = old.outputs
+            for output in cell.outputs:
+                if "execution_count" in output:
+                    output.execution_count = cell.execution_count
+
+
+def renew(path: Path, *, live: bool = False, tick=lambda: None) -> str | None:
+    """Execute one notebook and write it if it changed. An error is returned, and nothing written."""
+    before = path.read_bytes()
+    stored, notebook = (nbformat.reads(before.decode(), as_version=4) for _ in range(2))
+    error = execute(notebook, path.resolve().parent, tick)
+    if error:
+        return f"{path}, {error}"
+    if not live:
+        keep_live_outputs(notebook.cells, stored.cells)
+    for cell in notebook.cells:
+        tidy(cell)
+    notebook.metadata, notebook.nbformat_minor = nbformat.from_dict(METADATA), 5
+    nbformat.validate(notebook)
+    after = (nbformat.writes(notebook).rstrip("\n") + "\n").encode()
+    if after != before:
+        path.write_bytes(after)
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Re-execute notebooks in place.")
+    parser.add_argument("paths", nargs="*", type=Path, help="default: everything under notebooks/")
+    parser.add_argument("--live", action="store_true", help=f"renew the outputs of cells tagged {LIVE}, too")
+    arguments = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.pop("NORMLIB_PROGRESS", None)  # a bar would be stored as output
+    found = (p for p in sorted(NOTEBOOKS.rglob("*.ipynb")) if ".ipynb_checkpoints" not in p.parts)
+    paths = arguments.paths or list(found)
+    if missing := [str(path) for path in paths if not path.is_file()]:
+        parser.error(f"no such notebook: {', '.join(missing)}")
+    total = sum(len(nbformat.read(path, as_version=4).cells) for path in paths)
+    with tqdm(total=total, unit="cell", disable=None) as bar, ThreadPoolExecutor(WORKERS) as pool:
+        results = pool.map(lambda path: renew(path, live=arguments.live, tick=bar.update), paths)
+        errors = [error for error in results if error]
+    for error in errors:
+        print(error, end="\n\n", file=sys.stderr)
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
