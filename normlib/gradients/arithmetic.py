@@ -1,0 +1,69 @@
+"""The arithmetic that backwards and Jacobians share."""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def accumulate(x: Tensor) -> Tensor:
+    """x in float32, or float64 if x is."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def standardize(x: Tensor, dims: tuple[int, ...], eps: float, centre: bool) -> tuple[Tensor, Tensor]:
+    """xhat and 1 / sqrt(variance + eps) over dims, kept as 1; the mean square if centre is False."""
+    if centre:
+        x = x - x.mean(dims, keepdim=True)
+        x = x - x.mean(dims, keepdim=True)  # once more: a large mean was rounded the first time
+    rstd = torch.rsqrt(x.square().mean(dims, keepdim=True) + eps)
+    return x * rstd, rstd
+
+
+def rms_eps(input: Tensor, eps: float | None) -> float:
+    return torch.finfo(accumulate(input).dtype).eps if eps is None else eps
+
+
+def like(grad: Tensor, argument: Tensor) -> Tensor:
+    """Sum over what was broadcast; argument's shape and dtype."""
+    return grad.sum_to_size(argument.shape).to(argument.dtype)
+
+
+def softmax(input: Tensor, dim: int) -> Tensor:
+    x = accumulate(input)
+    powers = (x - x.amax(dim, keepdim=True)).exp()
+    return powers / powers.sum(dim, keepdim=True)
+
+
+def sech_squared(u: Tensor) -> Tensor:
+    power = torch.exp(-2 * u.abs())  # 1 - tanh(u)^2 without its cancellation
+    return 4 * power / (1 + power).square()
+
+
+def isru_length(x: Tensor, c: Tensor) -> Tensor:
+    return torch.hypot(x, accumulate(c).sqrt())  # sqrt(x^2 + c); x^2 alone would overflow first
+
+
+def isru_slope(x: Tensor, c: Tensor, scale: float) -> Tensor:
+    length = isru_length(x, c)
+    return scale * (c / length) / length / length
+
+
+def isru_scale(input: Tensor, scale: float | None) -> float:
+    return math.sqrt(input.shape[-1]) if scale is None else scale
+
+
+def outer(a: Tensor, b: Tensor) -> Tensor:
+    return a.unsqueeze(-1) * b.unsqueeze(-2)
+
+
+def identity(x: Tensor) -> Tensor:
+    return torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+
+
+def check_shapes(grad_output: Tensor, output: Tensor) -> None:
+    if grad_output.shape != output.shape:
+        raise RuntimeError(
+            f"grad_output needs the output's shape {tuple(output.shape)}, got {tuple(grad_output.shape)}. "
+            "Expand or reduce it first: a broadcast here would hide a mistake."
+        )
