@@ -6,6 +6,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+class MismatchError(RuntimeError, ValueError, IndexError):
+    """Shapes or dtypes that do not fit together: torch raises one of these three, depending on the norm."""
+
 
 def check_eps(caller: str, eps: float, positive: bool = False) -> None:
     if not (eps > 0 if positive else eps >= 0) or eps == math.inf:  # also true for NaN
@@ -24,6 +30,15 @@ def check_momentum(caller: str, momentum: float) -> None:
         )
 
 
+def check_groups(caller: str, num_groups: int, channels: int, error: type[Exception]) -> None:
+    if num_groups <= 0 or channels % num_groups:
+        error = ZeroDivisionError if num_groups == 0 else error  # as torch
+        raise error(
+            f"{caller} needs a positive num_groups that divides the channels, got num_groups={num_groups} "
+            f"for {channels} channels. Choose a divisor of {channels}."
+        )
+
+
 def named(**values: Tensor | None) -> list[tuple[str, Tensor]]:
     return [(name, value) for name, value in values.items() if value is not None]
 
@@ -31,16 +46,16 @@ def named(**values: Tensor | None) -> list[tuple[str, Tensor]]:
 def check_floating(caller: str, input: Tensor) -> None:
     if not isinstance(input, Tensor):
         raise TypeError(f"{caller} needs a tensor, got {type(input).__name__}. Wrap it in torch.tensor.")
-    if not input.is_floating_point():
+    if input.dtype not in FLOATING:
         raise NotImplementedError(
-            f"{caller} needs floating-point input, got {input.dtype}. Call input.float() first."
+            f"{caller} needs input of 16, 32 or 64 bit floats, got {input.dtype}. Call input.float() first."
         )
 
 
 def channel_count(caller: str, input: Tensor) -> int:
     check_floating(caller, input)
     if input.dim() < 2:
-        raise IndexError(
+        raise MismatchError(
             f"{caller} needs an input (N, C, ...), got {tuple(input.shape)}. Add a batch dimension."
         )
     return input.shape[1]
@@ -48,13 +63,13 @@ def channel_count(caller: str, input: Tensor) -> int:
 
 def trailing_dims(caller: str, input: Tensor, normalized_shape: Sequence[int]) -> list[int]:
     check_floating(caller, input)
-    if isinstance(normalized_shape, int):
+    if isinstance(normalized_shape, int) or any(isinstance(size, float | str) for size in normalized_shape):
         raise TypeError(
-            f"{caller} needs a tuple as normalized_shape, got {normalized_shape}. Pass ({normalized_shape},)."
+            f"{caller} needs a tuple of ints as normalized_shape, got {normalized_shape!r}. Pass (64,), say."
         )
     shape = tuple(normalized_shape)
     if not shape or tuple(input.shape[-len(shape) :]) != shape:
-        raise RuntimeError(
+        raise MismatchError(
             f"{caller} needs an input whose last dimensions are normalized_shape (one or more), got input "
             f"{tuple(input.shape)} and normalized_shape {shape}. To normalize another axis, move it last."
         )
@@ -62,16 +77,19 @@ def trailing_dims(caller: str, input: Tensor, normalized_shape: Sequence[int]) -
 
 
 def check_shape(caller: str, name: str, value: Tensor, shape: tuple[int, ...]) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{caller} needs a tensor as {name}, got {value!r}. Wrap it in torch.tensor.")
     if tuple(value.shape) != shape:
-        raise RuntimeError(
-            f"{caller} needs {name} of shape {shape}, got {tuple(value.shape)}. One entry per feature."
+        raise MismatchError(
+            f"{caller} needs {name} of shape {shape}, got {tuple(value.shape)}. "
+            "Build the layer, or make the tensor, for that size."
         )
 
 
 def check_parameter(caller: str, name: str, value: Tensor, shape: tuple[int, ...], input: Tensor) -> None:
     check_shape(caller, name, value, shape)
     if value.dtype not in (input.dtype, torch.promote_types(input.dtype, torch.float32)):
-        raise RuntimeError(
+        raise MismatchError(
             f"{caller} needs {name} in the input's dtype (or float32 under a half input), got {value.dtype} "
             f"for {input.dtype}. Convert the layer with .to({input.dtype})."
         )
@@ -86,3 +104,21 @@ def check_running(caller: str, mean: Tensor | None, var: Tensor | None, needed: 
         raise ValueError(
             f"{caller} needs running_mean and running_var both or neither, got one. Pass the other too."
         )
+
+
+def check_positive(caller: str, **numbers: float) -> None:
+    for name, number in numbers.items():
+        if not isinstance(number, int | float) or not 0 < number < math.inf:
+            raise ValueError(
+                f"{caller} needs a positive number as {name}, got {name}={number!r}. Pass 1.0, say."
+            )
+
+
+def check_broadcast(caller: str, input: Tensor, **values: Tensor | None) -> None:
+    for name, value in named(**values):
+        pairs = zip(reversed(value.shape), reversed(input.shape), strict=False)
+        if value.dim() > input.dim() or not all(size in (1, full) for size, full in pairs):
+            raise MismatchError(
+                f"{caller} needs a {name} that broadcasts to input {tuple(input.shape)}, got "
+                f"{tuple(value.shape)}. Give one entry per feature, or (C, 1, 1) for channels."
+            )

@@ -1,30 +1,17 @@
-"""The norms as nn.Module: torch.nn's constructors and state dicts, the formulas of functional.py."""
+"""The norms as nn.Module, drop-in for torch.nn's."""
 
 import warnings
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from normlib import functional
-from normlib.validation import check_eps, check_momentum
+from normlib.functional.validation import check_eps, check_groups, check_momentum
+from normlib.layers.base import Affine, as_shape
 
 
-class _Affine(nn.Module):
-    """Registers weight (ones) and bias (zeros), or None in their place, as torch.nn does."""
-
-    def _add_affine(self, shape: Sequence[int] | int, device, dtype, **wanted: bool) -> None:
-        for name, is_wanted in wanted.items():
-            value = torch.empty(shape, device=device, dtype=dtype) if is_wanted else None
-            self.register_parameter(name, None if value is None else nn.Parameter(value))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        for name, parameter in self.named_parameters(recurse=False):
-            nn.init.constant_(parameter, 1.0 if name == "weight" else 0.0)
-
-
-class LayerNorm(_Affine):
+class LayerNorm(Affine):
     """functional.layer_norm with learnable weight and bias of normalized_shape; train equals eval.  [EQ-LN]
 
     Args: as torch.nn.LayerNorm. normalized_shape: the trailing dimensions, an int for one of them.
@@ -43,7 +30,7 @@ class LayerNorm(_Affine):
     ) -> None:
         super().__init__()
         check_eps("LayerNorm", eps)
-        self.normalized_shape = _as_shape(normalized_shape)
+        self.normalized_shape = as_shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         wanted = {"weight": elementwise_affine, "bias": elementwise_affine and bias}
         self._add_affine(self.normalized_shape, device, dtype, **wanted)
@@ -56,7 +43,7 @@ class LayerNorm(_Affine):
         return f"{self.normalized_shape}, eps={self.eps}, {affine}"
 
 
-class RMSNorm(_Affine):
+class RMSNorm(Affine):
     """functional.rms_norm with a learnable weight of normalized_shape; train equals eval.  [EQ-RMS]
 
     Args: as torch.nn.RMSNorm. eps=None: the machine epsilon of the dtype computed in.
@@ -75,7 +62,7 @@ class RMSNorm(_Affine):
         super().__init__()
         if eps is not None:
             check_eps("RMSNorm", eps)
-        self.normalized_shape = _as_shape(normalized_shape)
+        self.normalized_shape = as_shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self._add_affine(self.normalized_shape, device, dtype, weight=elementwise_affine)
 
@@ -86,7 +73,7 @@ class RMSNorm(_Affine):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class GroupNorm(_Affine):
+class GroupNorm(Affine):
     """functional.group_norm with learnable weight and bias per channel; train equals eval.  [EQ-GN]
 
     Args: as torch.nn.GroupNorm.
@@ -108,11 +95,7 @@ class GroupNorm(_Affine):
     ) -> None:
         super().__init__()
         check_eps("GroupNorm", eps)
-        if num_channels % num_groups or num_groups < 0:
-            raise ValueError(
-                f"GroupNorm needs num_groups that divides num_channels, got num_channels ({num_channels}) "
-                f"and num_groups ({num_groups}). Choose a divisor of {num_channels}."
-            )
+        check_groups("GroupNorm", num_groups, num_channels, ValueError)
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         self._add_affine(num_channels, device, dtype, weight=affine, bias=affine and bias)
 
@@ -124,7 +107,7 @@ class GroupNorm(_Affine):
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, {affine}"
 
 
-class _RunningNorm(_Affine):
+class _RunningNorm(Affine):
     """Constructor and state of the norms that can keep running statistics.
 
     Buffers: running_mean, running_var (num_features), num_batches_tracked; all None without tracking.
@@ -174,7 +157,9 @@ class _RunningNorm(_Affine):
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, *rest) -> None:
         if local_metadata.get("version") in (None, 1) and self.track_running_stats:
-            state_dict.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked)
+            count = self.num_batches_tracked
+            known = count is not None and not count.is_meta
+            state_dict.setdefault(prefix + "num_batches_tracked", count if known else torch.tensor(0))
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
     def _check_rank(self, input: Tensor, *ranks: int) -> None:
@@ -275,7 +260,3 @@ class InstanceNorm2d(_InstanceNorm):
     """functional.instance_norm on images (N, C, H, W) or (C, H, W); otherwise as InstanceNorm1d.  [EQ-IN]"""
 
     batched_rank = 4
-
-
-def _as_shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
-    return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)

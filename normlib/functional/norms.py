@@ -1,8 +1,4 @@
-"""Forward formulas of the norms in plain torch: torch.nn.functional's names, arguments and defaults.
-
-Half types are computed in float32 and rounded once, at the end. Tags such as [EQ-LN] point to
-notebooks/reference/equations.md.
-"""
+"""Batch, layer, RMS, group and instance normalization."""
 
 import math
 from collections.abc import Sequence
@@ -10,10 +6,18 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from normlib.validation import (
+from normlib.functional.arithmetic import (
+    accumulate,
+    affine,
+    normalize_with,
+    per_channel,
+    standardize,
+    update_running,
+)
+from normlib.functional.validation import (
     channel_count,
     check_eps,
-    check_floating,
+    check_groups,
     check_momentum,
     check_parameter,
     check_running,
@@ -47,7 +51,8 @@ def batch_norm(
         eps: added to the variance; positive in training, as in torch.
     Returns: input's shape and dtype.
     Raises: ValueError (one value per channel in training, eps, momentum, one running statistic without
-        the other), RuntimeError (shapes, dtypes, no statistics), IndexError (fewer than two dimensions).
+        the other), MismatchError (shapes, dtypes; it is a RuntimeError, ValueError and IndexError, since
+        torch raises now one, now another), RuntimeError (no statistics), NotImplementedError (no floats).
         A call that raises has changed nothing.
     Source: Ioffe & Szegedy 2015, Algorithm 1; Algorithm 2, step 10 for the unbiased variance.
     """
@@ -58,21 +63,21 @@ def batch_norm(
         check_parameter("batch_norm", name, value, (channels,), input)
     check_running("batch_norm", running_mean, running_var, needed=not training)
     if not training:
-        return _normalize_with(input, running_mean, running_var, weight, bias, eps)
+        return normalize_with(input, running_mean, running_var, weight, bias, eps)
 
-    values_per_channel = input.numel() // max(channels, 1)
+    values_per_channel = input.shape[0] * math.prod(input.shape[2:])
     if values_per_channel == 1:
         raise ValueError(
             f"batch_norm needs more than 1 value per channel when training, got size {tuple(input.shape)}: "
             "the variance of one value is 0. Use a larger batch (drop_last=True in the loader) or eval mode."
         )
     dims = [0, *range(2, input.dim())]
-    xhat, mean, var = _standardize(_accumulate(input), dims, eps)
-    output = _affine(xhat, _per_channel(weight, input), _per_channel(bias, input)).to(input.dtype)
+    xhat, mean, var = standardize(accumulate(input), dims, eps)
+    output = affine(xhat, per_channel(weight, input), per_channel(bias, input)).to(input.dtype)
     if running_mean is not None and values_per_channel > 0:
-        _update(running_mean, mean.flatten(), momentum)
+        update_running(running_mean, mean.flatten(), momentum)
         unbiased = var * (values_per_channel / (values_per_channel - 1))
-        _update(running_var, unbiased.flatten(), momentum)
+        update_running(running_var, unbiased.flatten(), momentum)
     return output
 
 
@@ -92,15 +97,15 @@ def layer_norm(
         weight, bias: normalized_shape, or None for ones and zeros.
         eps: added to the variance, so its unit is that of input squared.
     Returns: input's shape and dtype.
-    Raises: RuntimeError (shapes, dtypes), ValueError (eps).
+    Raises: MismatchError (shapes, dtypes), ValueError (eps).
     Source: Ba, Kiros & Hinton 2016, section 3, equations (3) and (4).
     """
     dims = trailing_dims("layer_norm", input, normalized_shape)
     check_eps("layer_norm", eps)
     for name, value in named(weight=weight, bias=bias):
         check_parameter("layer_norm", name, value, tuple(normalized_shape), input)
-    xhat, _, _ = _standardize(_accumulate(input), dims, eps)
-    return _affine(xhat, weight, bias).to(input.dtype)
+    xhat, _, _ = standardize(accumulate(input), dims, eps)
+    return affine(xhat, weight, bias).to(input.dtype)
 
 
 def rms_norm(
@@ -116,18 +121,18 @@ def rms_norm(
         eps: added to the mean square. None means the machine epsilon of the dtype computed in: 1.19e-7 for
             float32 and the half types, 2.22e-16 for float64.
     Returns: input's shape and dtype.
-    Raises: RuntimeError (shapes), ValueError (eps).
+    Raises: MismatchError (shapes), ValueError (eps).
     Source: Zhang & Sennrich 2019, equation (4); eps inside the root as in torch.
     """
     dims = trailing_dims("rms_norm", input, normalized_shape)
     if weight is not None:
         check_shape("rms_norm", "weight", weight, tuple(normalized_shape))
-    x = _accumulate(input)
+    x = accumulate(input)
     if eps is None:
         eps = torch.finfo(x.dtype).eps
     check_eps("rms_norm", eps)
     rstd = torch.rsqrt(x.square().mean(dims, keepdim=True) + eps)  # (..., 1)
-    return _affine(x * rstd, weight, None).to(input.dtype)
+    return affine(x * rstd, weight, None).to(input.dtype)
 
 
 def group_norm(
@@ -143,21 +148,12 @@ def group_norm(
         input: (N, C, ...), C divisible by num_groups; group k holds channels k C/G to (k+1) C/G - 1.
         weight, bias: (C,), or None for ones and zeros: per channel, not per group.
     Returns: input's shape and dtype.
-    Raises: RuntimeError (shapes, dtypes, num_groups), ZeroDivisionError (num_groups 0, as torch),
-        ValueError (eps; one value per group in a batch of one sample, as torch).
+    Raises: MismatchError (shapes, dtypes), RuntimeError (num_groups), ZeroDivisionError (num_groups 0, as
+        torch), ValueError (eps; one value per group in a batch of one sample, as torch).
     Source: Wu & He 2018, section 3.1, equations (1) to (3) and (7).
     """
-    if input.dim() < 2:
-        raise RuntimeError(
-            f"group_norm needs an input (N, C, ...), got {tuple(input.shape)}. Add a batch dimension."
-        )
     channels = channel_count("group_norm", input)
-    if num_groups <= 0 or channels % num_groups:
-        error = ZeroDivisionError if num_groups == 0 else RuntimeError  # torch's types
-        raise error(
-            f"group_norm needs a positive num_groups that divides the channels, got num_groups={num_groups} "
-            f"for {channels} channels. Choose a divisor of {channels}."
-        )
+    check_groups("group_norm", num_groups, channels, RuntimeError)
     check_eps("group_norm", eps)
     for name, value in named(weight=weight, bias=bias):
         check_parameter("group_norm", name, value, (channels,), input)
@@ -167,10 +163,10 @@ def group_norm(
             "groups: every output would be the bias. Use fewer groups."
         )
     group_size = channels // num_groups * math.prod(input.shape[2:])
-    groups = _accumulate(input).reshape(input.shape[0], num_groups, group_size)
-    xhat, _, _ = _standardize(groups, [-1], eps)
+    groups = accumulate(input).reshape(input.shape[0], num_groups, group_size)
+    xhat, _, _ = standardize(groups, [-1], eps)
     xhat = xhat.reshape(input.shape)
-    return _affine(xhat, _per_channel(weight, input), _per_channel(bias, input)).to(input.dtype)
+    return affine(xhat, per_channel(weight, input), per_channel(bias, input)).to(input.dtype)
 
 
 def instance_norm(
@@ -203,79 +199,17 @@ def instance_norm(
         check_parameter("instance_norm", name, value, (channels,), input)
     check_running("instance_norm", running_mean, running_var, needed=not use_input_stats)
     if not use_input_stats:
-        return _normalize_with(input, running_mean, running_var, weight, bias, eps)
+        return normalize_with(input, running_mean, running_var, weight, bias, eps)
 
     if positions == 1:
         raise ValueError(
             f"instance_norm needs more than 1 position per channel, got size {tuple(input.shape)}: the "
             "variance of one value is 0. Use layer_norm or group_norm for data without positions."
         )
-    xhat, mean, var = _standardize(_accumulate(input), list(range(2, input.dim())), eps)
-    output = _affine(xhat, _per_channel(weight, input), _per_channel(bias, input)).to(input.dtype)
+    xhat, mean, var = standardize(accumulate(input), list(range(2, input.dim())), eps)
+    output = affine(xhat, per_channel(weight, input), per_channel(bias, input)).to(input.dtype)
     if running_mean is not None and input.numel() > 0:
         unbiased = var * (positions / (positions - 1))
-        _update(running_mean, mean.flatten(1).mean(0), momentum)
-        _update(running_var, unbiased.flatten(1).mean(0), momentum)
+        update_running(running_mean, mean.flatten(1).mean(0), momentum)
+        update_running(running_var, unbiased.flatten(1).mean(0), momentum)
     return output
-
-
-def weight_norm(v: Tensor, g: Tensor, dim: int | None = 0) -> Tensor:
-    """Give every slice of v along dim the length g.  [EQ-WN]
-
-        w = g v / ||v||,   one norm per index of dim, taken over all other dimensions
-
-    Args:
-        v: direction, any shape; for a linear layer (out, in) and dim=0, one norm per output unit.
-        g: lengths, broadcastable to v: (out, 1) for v (out, in).
-        dim: None or -1 takes one norm over the whole tensor (torch's convention, also for -1).
-    Returns: v's shape and dtype.
-    Raises: IndexError (dim), RuntimeError (shapes). A zero slice has no direction: NaN, as in torch.
-    Source: Salimans & Kingma 2016, equation (2).
-    """
-    check_floating("weight_norm", v)
-    whole = dim is None or dim == -1
-    if not whole and not -v.dim() <= dim < v.dim():
-        raise IndexError(
-            f"weight_norm needs dim between 0 and {v.dim() - 1}, or None, got {dim} for v {tuple(v.shape)}."
-        )
-    others = [d for d in range(v.dim()) if whole or d != dim % v.dim()]
-    length = _accumulate(v).square().sum(others, keepdim=True).sqrt()
-    return (_accumulate(v) * (g / length)).to(v.dtype)
-
-
-# The arithmetic that the norms share
-
-
-def _accumulate(x: Tensor) -> Tensor:
-    return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
-def _standardize(x: Tensor, dims: list[int], eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """(x - mean) / sqrt(var + eps), mean, biased var over dims (kept as 1)."""
-    mean = x.mean(dims, keepdim=True)
-    centred = x - mean
-    # The rounded mean is off by up to eps * |mean|, which is large against a small spread.
-    correction = centred.mean(dims, keepdim=True)
-    centred = centred - correction
-    var = centred.square().mean(dims, keepdim=True)
-    return centred * torch.rsqrt(var + eps), mean + correction, var
-
-
-def _normalize_with(input, running_mean, running_var, weight, bias, eps):
-    mean, var, weight, bias = (_per_channel(v, input) for v in (running_mean, running_var, weight, bias))
-    xhat = (_accumulate(input) - mean) * torch.rsqrt(_accumulate(var) + eps)
-    return _affine(xhat, weight, bias).to(input.dtype)
-
-
-def _affine(xhat: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    scaled = xhat if weight is None else xhat * weight
-    return scaled if bias is None else scaled + bias
-
-
-def _per_channel(vector: Tensor | None, input: Tensor) -> Tensor | None:
-    return None if vector is None else vector.reshape(-1, *[1] * (input.dim() - 2))  # (C, 1, ...)
-
-
-def _update(running: Tensor, batch: Tensor, momentum: float) -> None:
-    with torch.no_grad():
-        running.copy_((1 - momentum) * _accumulate(running) + momentum * batch)

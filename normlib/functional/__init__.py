@@ -1,0 +1,22 @@
+"""Forward formulas in plain torch, with the names and arguments of torch.nn.functional where it has them.
+
+Half types are computed in float32 and rounded once, at the end. Tags such as [EQ-LN] point to
+notebooks/reference/equations.md.
+"""
+
+from normlib.functional.norms import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
+from normlib.functional.pointwise import dyisru, dyt, isru, softcap
+from normlib.functional.weights import weight_norm
+
+__all__ = [
+    "batch_norm",
+    "dyisru",
+    "dyt",
+    "group_norm",
+    "instance_norm",
+    "isru",
+    "layer_norm",
+    "rms_norm",
+    "softcap",
+    "weight_norm",
+]
