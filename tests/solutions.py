@@ -1,0 +1,27 @@
+"""The solved exercises of a lesson, for the tests of its checks: `load("01_batch_norm")["batch_norm"]`."""
+
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import torch
+
+SOLUTIONS = Path(__file__).resolve().parents[1] / "notebooks" / "solutions"
+
+
+@cache
+def load(lesson: str) -> dict:
+    """What the solution notebook's first code cell and its cells tagged `solution` define; do not change it.
+
+    The first cell sets the default dtype; it is set back, so that no test depends on which ran before.
+    """
+    path = SOLUTIONS / f"{lesson}.ipynb"
+    code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    namespace = {"__name__": f"solutions.{lesson}"}
+    default = torch.get_default_dtype()
+    try:
+        for cell in [code[0], *(c for c in code[1:] if "solution" in c.metadata.get("tags", []))]:
+            exec(compile(cell.source, f"{path.name}:{cell.id}", "exec"), namespace)
+    finally:
+        torch.set_default_dtype(default)
+    return namespace

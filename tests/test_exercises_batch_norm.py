@@ -1,0 +1,299 @@
+"""The checks of lesson 01 accept the solutions and name the slip of wrong answers."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from solutions import load
+
+from normlib import functional
+from normlib.exercises import batch_norm as check
+
+DIMS = (0, 2, 3)
+SOLUTION = load("01_batch_norm")
+PAIRS = [
+    (check.forward, "my_batch_norm"),
+    (check.input_gradient, "my_input_gradient"),
+    (check.running_variance, "my_running_var"),
+    (check.bug_clinic, "my_test"),
+]
+
+
+@pytest.fixture(autouse=True)
+def float64_as_in_the_lesson():
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(default)
+
+
+def channels(*vectors):
+    return [v.reshape(-1, 1, 1) for v in vectors]
+
+
+def norm(
+    dims=DIMS,
+    correction=0,
+    buffer_correction=1,
+    eps_factor=1.0,
+    outside=0.0,
+    reverse=False,
+    detach=(),
+    keep_graph=False,
+    in_place=False,
+    train_stats="batch",
+    eval_stats="running",
+    eval_updates=False,
+    gain=True,
+    shift=True,
+    update_mean=True,
+    update_var=True,
+    root=False,
+    correct_again=False,
+):
+    """Exercise 1's layer; every argument that is not its default is a slip."""
+
+    def layer(x, running_mean, running_var, weight, bias, training, momentum, eps):
+        mean, var = x.mean(dims, keepdim=True), x.var(dims, correction=correction, keepdim=True)
+        mean, var = (v.detach() if n in detach else v for n, v in (("mean", mean), ("var", var)))
+        new_mean, new_var = x.mean(DIMS), x.var(DIMS, correction=buffer_correction)
+        new_var = new_var.sqrt() if root else new_var
+        if not keep_graph:
+            new_mean, new_var = new_mean.detach(), new_var.detach()
+        a = 1 - momentum if reverse else momentum
+        old = channels(running_mean, running_var)
+        if (training or eval_updates) and update_mean:
+            running_mean = torch.lerp(running_mean, new_mean, a)
+        if (training or eval_updates) and update_var:
+            running_var = torch.lerp(running_var, new_var, a)
+        source = train_stats if training else eval_stats
+        if source == "running":
+            mean, var = old
+        if source == "updated":
+            mean, var = channels(running_mean, running_var)
+        if correct_again and not training:
+            m = x[:, 0].numel()
+            var = var * m / (m - 1)
+        s = torch.sqrt(var + eps * eps_factor * (1 - outside)) + eps * outside
+        if in_place:
+            x -= mean
+            mean = 0
+        y = (x - mean) / s
+        w, b = channels(weight, bias)
+        y = y * w if gain else y
+        return (y + b if shift else y), running_mean, running_var
+
+    return layer
+
+
+def samples_as_m(x, running_mean, running_var, weight, bias, training, momentum, eps):
+    y, mean, var = norm(buffer_correction=0)(
+        x, running_mean, running_var, weight, bias, training, momentum, eps
+    )
+    biased = x.detach().var(DIMS, correction=0) * len(x) / (len(x) - 1)
+    return y, mean, torch.lerp(running_var, biased, momentum) if training else var
+
+
+def in_place_buffers(x, running_mean, running_var, weight, bias, training, momentum, eps):
+    return F.batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps), running_mean, 0
+
+
+FORWARD = {
+    "unbiased in the batch": (norm(correction=1), "divide the variance by m, not by m - 1"),
+    "biased in the buffer": (norm(buffer_correction=0), "keeps the UNBIASED variance"),
+    "both swapped": (norm(correction=1, buffer_correction=0), "divide the variance by m, not by m - 1"),
+    "eps outside the root": (norm(outside=1.0), "eps belongs inside the root"),
+    "eps missing": (norm(eps_factor=0.0), "eps is missing in the root"),
+    "InstanceNorm": (norm(dims=(2, 3)), "InstanceNorm"),
+    "over the batch alone": (norm(dims=(0,)), "per channel and POSITION"),
+    "LayerNorm": (norm(dims=(1, 2, 3)), "per SAMPLE is LayerNorm"),
+    "momentum reversed": (norm(reverse=True), "the momentum is reversed"),
+    "evaluation statistics in training": (norm(train_stats="running"), "not the running ones"),
+    "updated statistics in training": (norm(train_stats="updated"), "not the updated running ones"),
+    "statistics detached": (norm(detach=("mean", "var")), "no gradient flows through mean and variance"),
+    "variance detached": (norm(detach=("var",)), "no gradient flows through the variance"),
+    "buffers with a graph": (norm(keep_graph=True), "has a grad_fn"),
+    "input changed": (norm(in_place=True), "x was changed in place"),
+    "buffers changed": (in_place_buffers, "running_mean was changed in place"),
+    "weight ignored": (norm(gain=False), "weight is ignored"),
+    "bias ignored": (norm(shift=False), "bias is ignored"),
+    "both ignored": (norm(gain=False, shift=False), "weight and bias are ignored"),
+    "mean not updated": (norm(update_mean=False), "running_mean was not updated"),
+    "variance not updated": (norm(update_var=False), "running_var was not updated"),
+    "m without positions": (samples_as_m, "m counts samples and positions"),
+    "standard deviation kept": (norm(root=True), "not a standard deviation"),
+    "evaluation uses the batch": (norm(eval_stats="batch"), "in evaluation use the running statistics"),
+    "evaluation updates": (norm(eval_updates=True), "evaluation must not change running_mean"),
+    "evaluation corrects again": (norm(correct_again=True), "already unbiased"),
+    "only y": (lambda x, *rest: x, "expected a tuple (y, running_mean, running_var)"),
+    "raises": (lambda *inputs: 1 / 0, "your code raised ZeroDivisionError"),
+    "None inside": (lambda *inputs: (None, None, None), "None (is the return missing?)"),
+}
+
+
+def gradient(change):
+    """Exercise 2's gradient with one thing changed: change(dy, x, weight, g, xhat, s) -> dx."""
+
+    def student(dy, x, weight, eps):
+        s = torch.sqrt(x.var(0, correction=0) + eps)
+        return change(dy, x, weight, weight * dy, (x - x.mean(0)) / s, s)
+
+    return student
+
+
+def xhat_part(g, xhat):
+    return xhat * (g * xhat).mean(0)
+
+
+def overwrites(dy, x, weight, eps):
+    dy *= weight
+    return gradient(lambda d, x, w, g, h, s: (dy - dy.mean(0) - xhat_part(dy, h)) / s)(dy, x, weight, eps)
+
+
+def unbiased(dy, x, weight, eps):
+    s = torch.sqrt(x.var(0) + eps)
+    g, xhat = weight * dy, (x - x.mean(0)) / s
+    return (g - g.mean(0) - xhat_part(g, xhat)) / s
+
+
+GRADIENT = {
+    "constants": (gradient(lambda d, x, w, g, h, s: g / s), "are not constants"),
+    "no mean term": (gradient(lambda d, x, w, g, h, s: (g - xhat_part(g, h)) / s), "mean(g) is missing"),
+    "no xhat term": (gradient(lambda d, x, w, g, h, s: (g - g.mean(0)) / s), "through the variance"),
+    "by the variance": (
+        gradient(lambda d, x, w, g, h, s: (g - g.mean(0) - xhat_part(g, h)) / s**2),
+        "you divided by the variance",
+    ),
+    "not divided": (
+        gradient(lambda d, x, w, g, h, s: g - g.mean(0) - xhat_part(g, h)),
+        "not divided by s",
+    ),
+    "sums": (
+        gradient(lambda d, x, w, g, h, s: (g - g.sum(0) - h * (g * h).sum(0)) / s),
+        "have a mean where you have a sum",
+    ),
+    "no gain": (
+        gradient(lambda d, x, w, g, h, s: (d - d.mean(0) - xhat_part(d, h)) / s),
+        "the gain is missing: g = w dy",
+    ),
+    "gain in the first term": (
+        gradient(lambda d, x, w, g, h, s: (g - d.mean(0) - xhat_part(d, h)) / s),
+        "missing in the two means",
+    ),
+    "means over features": (
+        gradient(lambda d, x, w, g, h, s: (g - g.mean(1, True) - h * (g * h).mean(1, True)) / s),
+        "which is LayerNorm",
+    ),
+    "x for xhat": (
+        gradient(lambda d, x, w, g, h, s: (g - g.mean(0) - x * (g * x).mean(0)) / s),
+        "xhat in both places",
+    ),
+    "signs": (
+        gradient(lambda d, x, w, g, h, s: (g + g.mean(0) + xhat_part(g, h)) / s),
+        "subtracted; yours are added",
+    ),
+    "unbiased variance": (unbiased, "divide by m, not by m - 1"),
+    "one number per channel": (gradient(lambda d, x, w, g, h, s: (g / s).sum(0)), "dx has shape (3,)"),
+    "in place": (overwrites, "dy was changed in place"),
+    "returns nothing": (gradient(lambda *_: None), "None (is the return missing?)"),
+}
+
+NUMBER = {
+    "biased": (1.0, "with the biased variance nothing would move"),
+    "limit": (2.0, "ten steps do not get there"),
+    "one batch": (1.1, "after one batch"),
+    "start forgotten": (1.3026, "the start is missing"),
+    "nine batches": (1.6126, "after nine batches"),
+    "share alone": (0.6513, "share of the ten batches"),
+    "standard deviation": (1.2850, "a standard deviation"),
+    "anything else": (7.0, "is off by"),
+    "text": ("1.65", "expected a number"),
+}
+
+
+def compare(parts, offsets=(0.0,), modes=(True, False)):
+    """A test for Exercise 4 that looks at these parts, offsets and modes only."""
+
+    def student(layer):
+        generator = torch.Generator().manual_seed(5)
+        draws = torch.randn(4, 6, 3, generator=generator)
+        for offset in offsets:
+            for mode in modes:
+                results = []
+                for function in (layer, F.batch_norm):
+                    x = (draws[0] + offset).requires_grad_()
+                    mean, var = draws[1, 0].clone(), draws[1, 1].exp()
+                    y = function(x, mean, var, draws[1, 2], draws[1, 3], mode, 0.1, 1e-5)
+                    dx = torch.autograd.grad(y, x, draws[2])[0]
+                    results.append({"y": y, "mean": mean, "var": var, "dx": dx})
+                for part in parts:
+                    got, want = results[0][part], results[1][part]
+                    assert torch.allclose(got, want, rtol=1e-6, atol=1e-8), part
+
+    return student
+
+
+ALL = ("y", "mean", "var", "dx")
+CLINIC = {
+    "looks at nothing": (lambda layer: None, "Compare y in training"),
+    "rejects everything": (compare(("nothing",)), "your code raised KeyError"),
+    "returns False": (lambda layer: False, "your test rejects torch's batch_norm"),
+    "asserts exactly one layer": (compare(ALL, offsets=(1e12,)), "your test rejects normlib's batch_norm"),
+    "evaluation only": (compare(ALL, modes=(False,)), "Compare y in training"),
+    "outputs only": (compare(("y",)), "Compare BOTH buffers"),
+    "running_mean alone, as published": (compare(("y", "mean")), "its running_var is biased"),
+    "no gradient": (compare(("y", "mean", "var")), "Compare the gradient in x"),
+    "training only": (compare(ALL, modes=(True,)), "it updates the buffers in evaluation"),
+    "no large mean": (compare(ALL), "Try data with a mean of a million"),
+}
+WRONG = [
+    pytest.param(check_, *case, id=f"{check_.__name__}: {name}")
+    for check_, cases in (
+        (check.forward, FORWARD),
+        (check.input_gradient, GRADIENT),
+        (check.running_variance, NUMBER),
+        (check.bug_clinic, CLINIC),
+    )
+    for name, case in cases.items()
+]
+
+
+@pytest.mark.parametrize(("check_", "name"), PAIRS)
+def test_the_solution_is_accepted(check_, name):
+    assert check_(SOLUTION[name]).startswith("[ok]")
+
+
+@pytest.mark.parametrize(("check_", "name"), PAIRS)
+def test_the_stub_is_not_attempted(check_, name):
+    def stub(*args):
+        raise NotImplementedError
+
+    for answer in (None, ...) if name == "my_running_var" else (None, ..., stub):
+        verdict = check_(answer)
+        assert verdict.startswith("[ ]") and "not attempted yet" in verdict
+
+
+@pytest.mark.parametrize(("check_", "answer", "message"), WRONG)
+def test_a_wrong_answer_is_named(check_, answer, message):
+    verdict = check_(answer)
+    assert verdict.startswith("[x]")
+    assert message in verdict
+
+
+def test_the_unchanged_layer_of_these_tests_is_accepted():
+    assert check.forward(norm()).startswith("[ok]")  # so each slip above is its one argument
+
+
+def test_the_clinic_accepts_a_test_of_everything():
+    assert check.bug_clinic(compare(ALL, offsets=(0.0, 1e6))).startswith("[ok]")
+
+
+def test_patients_differ_from_the_healthy_layer_only_in_their_bug():
+    x = torch.randn(6, 3, generator=torch.Generator().manual_seed(2))
+    buffers = [(torch.zeros(3), torch.ones(3)) for _ in range(2)]
+    ones, zeros = torch.ones(3), torch.zeros(3)
+    results = [
+        function(x, *buffer, ones, zeros, True)
+        for function, buffer in zip((check._layer(), functional.batch_norm), buffers, strict=True)
+    ]
+    torch.testing.assert_close(*results)
+    torch.testing.assert_close(*buffers)
