@@ -18,7 +18,7 @@ CANDIDATES := $(if $(PYTHON),"$(PYTHON)",python3 python3.14 python3.13 python3.1
 PYTEST := $(VENV_PYTHON) -m pytest
 # One thread a worker: two workers with two threads each would wait for each other.
 PARALLEL := -n $(WORKERS) --dist loadfile
-STATIC_TESTS := tests/test_setup.py tests/test_layering.py tests/test_equations.py tests/test_notebooks.py
+STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_layering.py tests/test_equations.py tests/test_notebooks.py
 
 .PHONY: lab test check notebooks test-portable environment
 
@@ -35,11 +35,13 @@ check: environment
 
 notebooks: environment
 	$(VENV_PYTHON) tools/notebooks.py
+	$(VENV_PYTHON) tools/hero.py
 
+# PASSIVE: two workers with two threads each on two cores would otherwise spend their time in spinning.
 test-portable: environment
 	@for capability in default avx2; do for threads in 1 2; do \
 	  echo "ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads"; \
-	  ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads \
+	  ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads OMP_WAIT_POLICY=PASSIVE \
 	    $(PYTEST) -q -p tests.nbstrict $(PARALLEL) notebooks || exit 1; \
 	done; done
 

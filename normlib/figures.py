@@ -115,7 +115,7 @@ def _describe(artist) -> str:
         rows = [*artist.get_offsets().T, np.ravel(artist.U), np.ravel(artist.V)]
     elif kind == "PathCollection" and len(artist.get_offsets()) > 1:  # a scatter
         rows = np.asarray(artist.get_offsets()).T
-    elif hasattr(artist, "get_paths"):  # bands, contours, error bars
+    elif hasattr(artist, "get_paths") and artist.get_paths():  # bands, contours, error bars
         rows = np.concatenate([path.vertices for path in artist.get_paths()]).T
     elif kind == "AxesImage":
         rows = [np.ravel(artist.get_array())]

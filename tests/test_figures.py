@@ -65,6 +65,10 @@ def heat_map(ax, x):
     ax.imshow(np.outer(x, x))
 
 
+def colour_bar(ax, x):
+    ax.figure.colorbar(ax.imshow(np.outer(x, x)))
+
+
 def band(ax, x):
     ax.fill_between(x, x, 2 * x)
 
@@ -93,7 +97,7 @@ def arrow_3d(ax, x):
     cube.quiver(0, 0, 0, *x[:3])
 
 
-DRAW = [line_3d, arrow_3d, scatter, bars, barh, heat_map, band, arrows, error_bars, text]
+DRAW = [line_3d, arrow_3d, scatter, bars, barh, heat_map, colour_bar, band, arrows, error_bars, text]
 
 
 @pytest.mark.parametrize("draw", DRAW, ids=lambda draw: draw.__name__)

@@ -33,6 +33,7 @@ def main(arguments):
     copy_new(ROOT / "notebooks", ROOT / "my")
     lesson = min((ROOT / "my").glob("[0-9][0-9]_*.ipynb"))
     os.environ["NORMLIB_PROGRESS"] = "1"
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the lessons' tensors are small: more threads are slower
     # The default address and not a file to open: so the link that a server prints leads to the lesson too.
     own = [f"--ServerApp.root_dir={ROOT}", f"--LabApp.default_url=/lab/tree/my/{lesson.name}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:

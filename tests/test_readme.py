@@ -1,0 +1,43 @@
+"""The README's picture is the lesson's, its table is the lessons there are, its links lead somewhere."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_picture_is_the_one_that_the_lesson_draws():
+    """After a change of the lesson: `python tools/hero.py`, and its alt text into the README."""
+    hero = load(ROOT / "tools" / "hero.py")
+    png, alt = hero.figure()
+    assert hero.PICTURE.read_bytes() == png
+    assert f"![{alt}](notebooks/reference/hero.png)" in README
+
+
+def test_the_table_lists_every_lesson_with_its_question_and_minutes():
+    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
+        number = path.name[:2]
+        row = next((line for line in README.splitlines() if line.startswith(f"| {number} ")), "")
+        assert f"](notebooks/{path.name})" in row, f"README's table has no row for {path.name}"
+        minutes = int(row.split("|")[3])
+        stated = re.findall(r"(\d+) minutes", path.read_text("utf-8"))[:1]
+        assert stated == [str(minutes)], f"{path.name} says {stated} minutes, the README {minutes}"
+
+
+def test_every_link_to_a_file_leads_to_one():
+    for document in (
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "notebooks/reference").glob("*.md"),
+    ):
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", document.read_text("utf-8")):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"

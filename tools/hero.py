@@ -1,0 +1,21 @@
+"""Copy the README's picture out of the lesson that draws it; the last step of `make notebooks`."""
+
+import base64
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LESSON, CELL = ROOT / "notebooks/02_layer_norm.ipynb", "failure-figure"
+PICTURE = ROOT / "notebooks/reference/hero.png"
+
+
+def figure():
+    """The PNG that the lesson stores, and its alt text."""
+    cells = json.loads(LESSON.read_text("utf-8"))["cells"]
+    outputs = next(cell["outputs"] for cell in cells if cell["id"] == CELL)
+    picture = next(output for output in outputs if "image/png" in output.get("data", {}))
+    return base64.b64decode(picture["data"]["image/png"]), picture["metadata"]["image/png"]["alt"]
+
+
+if __name__ == "__main__":
+    PICTURE.write_bytes(figure()[0])
