@@ -13,6 +13,8 @@ from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 STYLE = {  # norm: (colour, marker); cool colours use statistics of the data, warm ones act pointwise
     "none": ("#555555", ""),
@@ -76,10 +78,17 @@ def show(figure: Figure, alt: str) -> None:
     if len(alt) < 40:
         raise ValueError(f"alt text should say what a reader sees, in 40 characters or more, got {alt!r}.")
     text = fingerprint(figure)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Fingerprint": text, "Software": None})
-    png = base64.b64encode(buffer.getvalue()).decode()
+    png = base64.b64encode(_png(figure, text)).decode()
     display({"image/png": png, "text/plain": text}, metadata={"image/png": {"alt": alt}}, raw=True)
+
+
+def _png(figure: Figure, text: str) -> bytes:
+    """The picture with text as its metadata, in a palette of 256 colours: a third of the size."""
+    drawn, stored, metadata = io.BytesIO(), io.BytesIO(), PngInfo()
+    figure.savefig(drawn, format="png")
+    metadata.add_itxt("Fingerprint", text)
+    Image.open(drawn).convert("RGB").quantize(256).save(stored, "png", pnginfo=metadata, optimize=True)
+    return stored.getvalue()
 
 
 def fingerprint(figure: Figure) -> str:

@@ -74,6 +74,11 @@ def gemma_rms_norm(student) -> None:
     }
     expect(_call(student, x, stored, eps), xhat * (1 + stored), slips)
 
+    _gemma_in_bfloat16(student)
+    _no_overflow(_call(student, (300 * _draw(4, 64)).half(), torch.zeros(64).half(), 1e-6))
+
+
+def _gemma_in_bfloat16(student) -> None:
     x, stored = (3 * _draw(64, 256)).bfloat16(), (0.003 + 1e-4 * _draw(256, seed=1)).bfloat16()
     xhat32 = functional.rms_norm(x.float(), (256,), eps=1e-6)
     slips = {
@@ -86,7 +91,6 @@ def gemma_rms_norm(student) -> None:
     }
     truth = functional.rms_norm(x.double(), (256,), 1 + stored.double(), 1e-6)
     _expect_rounded(_call(student, x, stored, 1e-6), truth, torch.bfloat16, slips)
-    _no_overflow(_call(student, (300 * _draw(4, 64)).half(), torch.zeros(64).half(), 1e-6))
 
 
 def _float64_rows(student) -> None:
@@ -105,7 +109,7 @@ def _float64_rows(student) -> None:
 def _rms_slips(x: Tensor, weight: Tensor, eps: float) -> dict[str, Tensor]:
     q, mean, size = x.square().mean(-1, keepdim=True), x.mean(-1, keepdim=True), x.shape[-1]
     biased, unbiased = (x.var(-1, correction=c, keepdim=True) for c in (0, 1))
-    right = (q + eps).sqrt()
+    right, columns = (q + eps).sqrt(), (x.square().mean(0) + eps).sqrt()
     divisors = {
         "eps belongs under the root, added to the mean square.": q.sqrt() + eps,
         "eps is missing: add it to the mean square.": q.sqrt(),
@@ -115,9 +119,7 @@ def _rms_slips(x: Tensor, weight: Tensor, eps: float) -> dict[str, Tensor]:
         "you multiply by the root mean square; divide by it.": 1 / right,
         "you divide by the standard deviation: use the mean of x squared.": (biased + eps).sqrt(),
         "you divide by torch's unbiased deviation: use the mean of x squared.": (unbiased + eps).sqrt(),
-        "the mean square is over axis 0: each ROW has its own, over the last axis.": (
-            x.square().mean(0) + eps
-        ).sqrt(),
+        "the mean square is over axis 0: each ROW has its own, over the last axis.": columns,
         "one mean square for the whole batch: each row has its own.": (x.square().mean() + eps).sqrt(),
         "keepdim=True is missing: (4,) broadcasts along the wrong axis.": right.squeeze(-1),
         "the mean of the absolute values is not the root mean square.": x.abs().mean(-1, keepdim=True) + eps,
