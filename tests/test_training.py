@@ -51,7 +51,7 @@ MODELS = {
 CASES = [(name, norm) for name, (_, norms, _) in MODELS.items() for norm in norms]
 
 
-@pytest.mark.parametrize(("name", "norm"), CASES, ids=str)
+@pytest.mark.parametrize(("name", "norm"), CASES, ids=lambda case: getattr(case, "__name__", case))
 def test_models_take_any_norm_and_repeat_from_their_seed(name, norm):
     build, _, shape = MODELS[name]
     x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
