@@ -101,7 +101,8 @@ def fingerprint(figure: Figure) -> str:
         lines.append(f"[{_title(ax)}] {ax.get_xlabel()} | {ax.get_ylabel()} ({scales})")
         artists = [*ax.lines, *ax.collections, *ax.images, *ax.containers]
         lines += [f"  {_describe(artist)}" for artist in artists]
-        texts = [text.get_text() for text in ax.texts if text.get_text()]
+        legend = ax.get_legend().get_texts() if ax.get_legend() else []
+        texts = [text.get_text() for text in (*ax.texts, *legend) if text.get_text()]
         if texts:
             lines.append("  text: " + ", ".join(" ".join(text.split()) for text in texts))
     return "\n".join(lines)
@@ -134,7 +135,7 @@ def _describe(artist) -> str:
 
 
 def _summary(rows) -> str:
-    """How many points, then for each row min/max/mean and five values along it, at three digits."""
+    """How many points, then for each row min/max/mean/trend and five values along it, at three digits."""
     rows = [np.asarray(row, dtype=float) for row in rows]
     return f"{len(rows[0])} points: " + "; ".join(_row_summary(row[np.isfinite(row)]) for row in rows)
 
@@ -144,7 +145,10 @@ def _row_summary(row: np.ndarray) -> str:
         return "nothing finite"
     picks = np.linspace(0, row.size - 1, min(5, row.size)).round().astype(int)
     noise = 1e-9 * np.abs(row).max()  # what should be zero differs from machine to machine
-    values = np.array([row.min(), row.max(), row.mean(), *row[picks]])
+    trend = np.average(row, weights=np.arange(1, row.size + 1))  # sees two points that change places
+    values = np.array([row.min(), row.max(), row.mean(), trend, *row[picks]])
     # A value such as 1.125 sits on a rounding boundary; the nudge puts every machine on the same side.
-    low, high, mean, *some = (f"{v:.3g}" for v in np.where(np.abs(values) <= noise, 0.0, values * (1 + 1e-9)))
-    return f"{low}/{high}/{mean} at {' '.join(some)}"
+    low, high, mean, trend, *some = (
+        f"{v:.3g}" for v in np.where(np.abs(values) <= noise, 0.0, values * (1 + 1e-9))
+    )
+    return f"{low}/{high}/{mean}/{trend} at {' '.join(some)}"

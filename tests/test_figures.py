@@ -1,4 +1,4 @@
-"""figures.py: the fingerprint sees every change of the data, the PNG carries it, the palette is readable."""
+"""figures.py: the fingerprint sees changes of the data, the PNG carries it, the palette is readable."""
 
 import base64
 import io
@@ -119,6 +119,21 @@ def test_the_fingerprint_sees_titles_scales_and_added_points():
     figure, ax = make()
     ax.plot([0], [0])
     assert figures.fingerprint(figure) != base
+    figure, ax = make()
+    ax.legend(ax.lines, ["the line"])
+    assert figures.fingerprint(figure) != base
+
+
+def test_the_fingerprint_sees_two_points_that_change_places():
+    """Neither among the five values shown, nor in the extremes or the mean."""
+    straight = [0.0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    swapped = [0.0, 1, 2, 4, 3, 5, 6, 7, 8, 9, 10]
+    prints = []
+    for y in (straight, swapped):
+        figure, ax = figures.subplots()
+        figures.line(ax, range(11), y, "dyt")
+        prints.append(figures.fingerprint(figure))
+    assert prints[0] != prints[1]
 
 
 def test_the_fingerprint_does_not_see_rounding_noise():
