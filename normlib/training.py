@@ -41,9 +41,7 @@ def digits() -> Digits:
 
     Source: UCI Optical Recognition of Handwritten Digits, test part (Alpaydin & Kaynak 1998).
     """
-    from sklearn.datasets import (
-        load_digits,
-    )  # here: it takes a second, and not every user of this file needs it
+    from sklearn.datasets import load_digits  # here: it takes a second, and not every user needs it
 
     pixels, labels = (torch.from_numpy(array) for array in load_digits(return_X_y=True))
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SPLIT_SEED))

@@ -168,16 +168,18 @@ def softmax(draw):
 @bind("EQ-DYT")
 def dyt(draw):
     x, w, b = draw(D), draw(D), draw(D)
-    return {"x": x, "y": w * 2 * torch.tanh(0.7 * x / 2) + b, "w": w, "b": b, "alpha": 0.7, "kappa": 2.0}
+    y = functional.dyt(x, torch.tensor(0.7, dtype=x.dtype), w, b, 2.0)
+    return {"x": x, "y": y, "w": w, "b": b, "alpha": 0.7, "kappa": 2.0}
 
 
 @bind("EQ-DYISRU")
 def dyisru(draw):
     x, w, b = draw(D), draw(D), draw(D)
-    return {"x": x, "y": w * 2 * x / torch.sqrt(x * x + 0.7) + b, "w": w, "b": b, "c": 0.7, "kappa": 2.0}
+    y = functional.dyisru(x, torch.tensor(0.7, dtype=x.dtype), w, b, 2.0)
+    return {"x": x, "y": y, "w": w, "b": b, "c": 0.7, "kappa": 2.0}
 
 
 @bind("EQ-SOFTCAP")
 def softcap(draw):
     x = draw(D)
-    return {"x": x, "y": 1.5 * torch.tanh(x / 1.5), "kappa": 1.5}
+    return {"x": x, "y": functional.softcap(x, 1.5), "kappa": 1.5}

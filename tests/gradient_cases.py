@@ -52,6 +52,7 @@ class Case:
     torch_forward: Callable | None = None
     dims: tuple = ()  # of the statistics, if it has any, in view(input)
     view: Callable = lambda x: x
+    spread: Callable = lambda weight, x: weight  # so that it broadcasts to x
     centred: bool = True
     positive: int | None = None  # this argument is exp of a normal number
 
@@ -70,7 +71,8 @@ def channel_case(name, shape, groups, dims, torch_forward):
         return getattr(gradients, f"{name}_backward")(dy, x, *extra, w, b, EPS)
 
     shapes = [shape, channels, channels]
-    return Case(channel_norm(groups, dims), backward, shapes, torch_forward, dims, split(groups))
+    forward = channel_norm(groups, dims)
+    return Case(forward, backward, shapes, torch_forward, dims, split(groups), spread=per_channel)
 
 
 def row_case(shape, rows, centre):

@@ -1,6 +1,7 @@
 r"""Evaluate the LaTeX of notebooks/reference/equations.md: a formula becomes a check on numbers.
 
-A relation is `left = right`, or with \leq, \approx, \leftarrow; a block separates them by `, \qquad`.
+A relation is `left = right`, or with \leq, \approx, \leftarrow; a block separates them by `, \qquad`, or by a
+line break inside \begin{gathered} where they would not fit on one line.
 
     sum      = [+ | -] product {(+ | -) product}
     product  = factor {[\cdot | /] factor}              juxtaposition multiplies
@@ -33,6 +34,8 @@ FUNCTIONS = {
     "LN",
     "RMSNorm",
     "sign",
+    "step",
+    "erf",
     "sd",
     "E",
 }  # names that a bracket applies, not multiplies
@@ -45,7 +48,8 @@ def blocks(markdown):
 
 
 def relations(block):
-    return [Relation.parse(tokens(part)) for part in re.split(r",\s*\\qquad", block.strip("$"))]
+    lines = re.sub(r"\\(begin|end)\{gathered\}", "", block.strip("$"))
+    return [Relation.parse(tokens(part)) for part in re.split(r",\s*(?:\\qquad|\\\\)", lines)]
 
 
 def tokens(source):

@@ -3,9 +3,10 @@
 import re
 from pathlib import Path
 
-import bindings_facts  # noqa: F401  registers its bindings, as do the next two
+import bindings_facts  # noqa: F401  registers its bindings, as do the next three
 import bindings_forward  # noqa: F401
 import bindings_gradients  # noqa: F401
+import bindings_pointwise  # noqa: F401
 import latex
 import numpy as np
 import pytest
@@ -58,6 +59,10 @@ MISTAKES = {  # of the sources and of their readers: tag -> what the page says -
     "EQ-RMS-VAR": (r"\frac{q}{q + \varepsilon}", r"\frac{1}{r^{2}}"),
     "EQ-RMS-SPECTRUM": (r"\frac{1}{r},", r"\frac{1}{r \sqrt{D}},"),
     "EQ-FLOPS": (r"4 D + 2", r"3 D + 2"),
+    "EQ-BERNOULLI": (r"\left( u_{i} - \frac{1}{D} \right)", r"\left( \frac{1}{u_{i}} - \frac{1}{D} \right)"),
+    "EQ-DYT-BOUNDS": (r"\frac{4}{3 \sqrt{3}}\, \frac{\alpha^{2}}{\kappa}", r"\alpha"),
+    "EQ-DYISRU-BOUNDS": (r"\frac{\kappa}{\sqrt{c}}", r"\frac{\kappa}{c}"),
+    "EQ-DYISRU-EXACT": (r"\sum_{j=1}^{D} x_{j}^{2} - x_{i}^{2}", r"\sum_{j=1}^{D} x_{j}^{2}"),
 }
 
 

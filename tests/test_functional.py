@@ -1,5 +1,7 @@
 """functional.py gives torch's outputs and gradients in float64, and obeys identities of its own."""
 
+import inspect
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -23,6 +25,15 @@ def assert_equals_torch(norm, x, *params):
 @pytest.mark.parametrize(("norm", "shape"), CASES, ids=str)
 def test_output_and_every_gradient_equal_torch(norm, shape):
     assert_equals_torch(norm, draw(*shape), *parameters(norm, shape))
+
+
+@pytest.mark.parametrize("name", ["batch_norm", "layer_norm", "rms_norm", "group_norm", "instance_norm"])
+def test_it_takes_torchs_arguments_in_torchs_order(name):
+    ours, theirs = (
+        [(p.name, p.default) for p in inspect.signature(getattr(library, name)).parameters.values()]
+        for library in (functional, F)
+    )
+    assert ours == theirs
 
 
 @pytest.mark.parametrize("norm", NORMS)

@@ -23,13 +23,14 @@ def bound(case, tensors, dy):
     """
     x, *parameters = tensors
     size = float(dy.abs().max()) * max([1.0, *(float(p.abs().max()) for p in parameters)])
-    offset, rstd = 0.0, 1.0
+    offset, rstd, reaching = 0.0, 1.0, size
     if case.dims:
+        reaching = float((case.spread(parameters[0], x) * dy).abs().max())
         view = case.view(x)
         mean = view.mean(case.dims, keepdim=True) * case.centred
         std = torch.sqrt((view - mean).square().mean(case.dims, keepdim=True) + EPS)
         offset, rstd = float((mean.abs() / std).max()), float(1 / std.min())
-    return [1e-12 * (1 + offset) * size * unit for unit in (rstd, *[x.numel()] * len(parameters))]
+    return [1e-12 * (1 + offset) * unit for unit in (reaching * rstd, *[size * x.numel()] * len(parameters))]
 
 
 def worst(got, want, bounds):
@@ -51,10 +52,10 @@ def test_equal_to_autograd(name, moved):  # [EQ-LN-GRAD] [EQ-RMS-GRAD] [EQ-BN-GR
     tensors = case.tensors(*moved)
     dy = draw(*case.formula(*tensors).shape, seed=9)
     got = case.backward(dy, *tensors)
-    truths = (
-        [case.formula] if moved[1] < 1e6 else []
-    )  # the plain formula centres once and is worse than torch
-    for truth in [*truths, *([case.torch_forward] if case.torch_forward else [])]:
+    truths = [case.torch_forward] if case.torch_forward else []
+    if moved[1] < 1e6:  # beyond, the plain formula is worse than torch: it centres once
+        truths.append(case.formula)
+    for truth in truths:
         assert worst(got, autograd(truth, tensors, dy), bound(case, tensors, dy)) <= 1
 
 
@@ -166,6 +167,19 @@ def test_alpha_and_c_get_gradients_of_their_shape(alpha_shape):
     assert gradients.dyisru_backward(dy, x, alpha)[1].shape == alpha_shape
 
 
+@pytest.mark.parametrize("weight_shape", [(3, 1, 1), (4, 5)], ids=["channels", "two dimensions"])
+def test_dyisrus_own_scale_is_the_root_of_the_number_of_weights(weight_shape):  # [EQ-DYISRU-GRAD]
+    x, c, w, dy = (
+        draw(2, 3, 4, 5),
+        draw(1, seed=1).exp(),
+        draw(*weight_shape, seed=2),
+        draw(2, 3, 4, 5, seed=3),
+    )
+    scale = math.sqrt(w.numel())  # as normlib.functional.dyisru documents it
+    want = autograd(lambda x, c, w: w * scale * x / torch.sqrt(x * x + c), (x, c, w), dy)
+    assert_close(gradients.dyisru_backward(dy, x, c, w), want)
+
+
 @pytest.mark.parametrize("dim", [0, 2, -1, None])
 def test_weight_norm_follows_torch_in_dim(dim):  # [EQ-WN-GRAD]
     v, dw = draw(3, 4, 2), draw(3, 4, 2, seed=1)
@@ -219,6 +233,8 @@ def test_a_square_that_overflows_does_not_reach_the_gain():  # [EQ-DYISRU-GRAD]
     x, one = torch.tensor([[1e30, -1e30]]), torch.ones(1)
     *_, dw = gradients.dyisru_backward(torch.ones_like(x), x, one, torch.ones(2), scale=1.0)
     assert_close(dw, torch.tensor([1.0, -1.0]))
+    *_, dw = gradients.dyisru_backward(torch.ones_like(x), 1e8 * x, one, torch.ones(2), scale=16.0)
+    assert_close(dw, torch.tensor([16.0, -16.0]))  # 16 x alone is infinite
 
 
 def test_a_large_mean_is_taken_off_twice():  # [EQ-LN-GRAD]

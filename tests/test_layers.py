@@ -4,6 +4,7 @@ import copy
 import inspect
 import pickle
 
+import numpy
 import pytest
 import torch
 from helpers import assert_same_float64, draw
@@ -164,6 +165,21 @@ def test_a_checkpoint_from_before_num_batches_tracked_loads_as_in_torch(name):
         layer.load_state_dict(dict(old))
         meta.load_state_dict(dict(old), assign=True)
         assert layer.num_batches_tracked == 5 and meta.num_batches_tracked == 0
+
+
+@pytest.mark.parametrize("name", sorted({case.values[0] for case in CASES}))
+def test_the_constructor_takes_torchs_arguments_in_torchs_order(name):
+    ours, theirs = (inspect.signature(getattr(library, name)).parameters for library in (layers, nn))
+    assert ours.keys() - theirs.keys() <= {"bias"}  # newer than that torch
+    facts = [[(p.name, p.default, p.kind) for p in ps.values() if p.name in theirs] for ps in (ours, theirs)]
+    assert facts[0] == facts[1]
+
+
+@pytest.mark.parametrize("name", ["LayerNorm", "RMSNorm"])
+def test_a_numpy_integer_is_one_dimension_as_in_torch(name):
+    for library in (layers, nn):
+        layer = getattr(library, name)(numpy.int64(5))
+        assert layer(torch.ones(2, 5)).shape == (2, 5) and layer.normalized_shape == (5,)
 
 
 def test_reset_running_stats_and_reset_parameters_restore_the_start():

@@ -45,17 +45,8 @@ def make_venv():
 
 
 def pip(*arguments):
-    command = [
-        PYTHON,
-        "-m",
-        "pip",
-        "--disable-pip-version-check",
-        "install",
-        "-c",
-        "constraints.txt",
-        *arguments,
-    ]
-    if subprocess.run(command, cwd=ROOT).returncode:
+    command = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "-c", "constraints.txt"]
+    if subprocess.run([*command, *arguments], cwd=ROOT).returncode:
         sys.exit(
             f"Installing {arguments[-1]} failed: mend what pip says above (often network or disk space, or "
             "a Python too new for the constraints: PYTHON= names another), then run the same command again."

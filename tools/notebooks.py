@@ -29,9 +29,7 @@ METADATA = {
     },
 }
 LIVE = "nbval-ignore-output"
-MADE_FROM = (
-    "output_made_from"  # metadata of a live cell: fingerprint of the source that its output belongs to
-)
+MADE_FROM = "output_made_from"  # metadata of a live cell: a hash of the source that its output belongs to
 CELL_TIMEOUT_S = 300
 WORKERS = 2
 

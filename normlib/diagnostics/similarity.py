@@ -22,6 +22,16 @@ def diag_similarity(a: Tensor, b: Tensor) -> Tensor:
     return _cosine(a.diagonal(dim1=-2, dim2=-1), b.diagonal(dim1=-2, dim2=-1))
 
 
+def pooled_similarity(a: Tensor, b: Tensor) -> Tensor:
+    """One cosine over all entries of all samples, for tensors of one shape.  [EQ-SIM-POOLED]
+
+    It sees what the mean of many cosines does not: that a sample's Jacobian is large where its row is small.
+    Pass Jacobians (samples, D, D) or their diagonals (samples, D).
+    Source: ours, after KEXUE-DERIV, section 10.1.
+    """
+    return _cosine(a.flatten(), b.flatten())
+
+
 def _cosine(u: Tensor, v: Tensor) -> Tensor:
     if u.shape[-1] != v.shape[-1]:
         raise ValueError(

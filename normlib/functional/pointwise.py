@@ -69,7 +69,7 @@ def dyisru(
     check_broadcast("dyisru", input, c=c, weight=weight, bias=bias)
     x = accumulate(input)
     length = torch.hypot(x, accumulate(c).sqrt())  # sqrt(x^2 + c); x^2 alone would overflow first
-    return affine(scale * x / length, weight, bias).to(input.dtype)
+    return affine(scale * (x / length), weight, bias).to(input.dtype)
 
 
 def isru(input: Tensor, alpha: float = 1.0) -> Tensor:
@@ -79,8 +79,10 @@ def isru(input: Tensor, alpha: float = 1.0) -> Tensor:
     Raises: ValueError (alpha).
     Source: Carlile et al. 2017 (arXiv 1710.09967), section 2.
     """
+    check_floating("isru", input)
     check_positive("isru", alpha=alpha)
-    return dyisru(input, torch.tensor(1 / alpha, device=input.device), scale=alpha**-0.5)
+    c = torch.tensor(1 / alpha, dtype=accumulate(input).dtype, device=input.device)
+    return dyisru(input, c, scale=alpha**-0.5)
 
 
 def softcap(input: Tensor, cap: float) -> Tensor:

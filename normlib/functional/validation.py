@@ -76,9 +76,13 @@ def trailing_dims(caller: str, input: Tensor, normalized_shape: Sequence[int]) -
     return list(range(-len(shape), 0))
 
 
-def check_shape(caller: str, name: str, value: Tensor, shape: tuple[int, ...]) -> None:
+def check_tensor(caller: str, name: str, value: Tensor) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"{caller} needs a tensor as {name}, got {value!r}. Wrap it in torch.tensor.")
+
+
+def check_shape(caller: str, name: str, value: Tensor, shape: tuple[int, ...]) -> None:
+    check_tensor(caller, name, value)
     if tuple(value.shape) != shape:
         raise MismatchError(
             f"{caller} needs {name} of shape {shape}, got {tuple(value.shape)}. "
@@ -116,8 +120,10 @@ def check_positive(caller: str, **numbers: float) -> None:
 
 def check_broadcast(caller: str, input: Tensor, **values: Tensor | None) -> None:
     for name, value in named(**values):
+        check_tensor(caller, name, value)
         pairs = zip(reversed(value.shape), reversed(input.shape), strict=False)
-        if value.dim() > input.dim() or not all(size in (1, full) for size, full in pairs):
+        # not `size in (1, full)`: torch.compile gets that wrong where full is symbolic
+        if value.dim() > input.dim() or not all(size == 1 or size == full for size, full in pairs):
             raise MismatchError(
                 f"{caller} needs a {name} that broadcasts to input {tuple(input.shape)}, got "
                 f"{tuple(value.shape)}. Give one entry per feature, or (C, 1, 1) for channels."

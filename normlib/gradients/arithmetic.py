@@ -49,8 +49,10 @@ def isru_slope(x: Tensor, c: Tensor, scale: float) -> Tensor:
     return scale * (c / length) / length / length
 
 
-def isru_scale(input: Tensor, scale: float | None) -> float:
-    return math.sqrt(input.shape[-1]) if scale is None else scale
+def isru_scale(input: Tensor, weight: Tensor | None, scale: float | None) -> float:
+    if scale is not None:
+        return scale
+    return math.sqrt(input.shape[-1] if weight is None else weight.numel())
 
 
 def outer(a: Tensor, b: Tensor) -> Tensor:

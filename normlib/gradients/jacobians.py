@@ -101,7 +101,7 @@ def dyisru_jacobian(
 
     bias has no part in it. Source: derived from Stollenwerk 2025 (arXiv 2503.21708).
     """
-    slope = isru_slope(accumulate(input), c, isru_scale(input, scale))
+    slope = isru_slope(accumulate(input), c, isru_scale(input, weight, scale))
     return torch.diag_embed(slope if weight is None else slope * weight).to(input.dtype)
 
 

@@ -58,12 +58,12 @@ def dyisru_backward(
 
     dx = w dy scale c / (x^2 + c)^(3/2),   dc = -sum w dy scale x / (2 (x^2 + c)^(3/2))
 
-    c must be positive; scale None means sqrt(D) for D = input.shape[-1].
+    c must be positive; scale None means sqrt(D), D the size of weight, or of input's last dimension without.
     Source: derived from Stollenwerk 2025 (arXiv 2503.21708).
     """
-    x, scale = accumulate(input), isru_scale(input, scale)
+    x, scale = accumulate(input), isru_scale(input, weight, scale)
     length = isru_length(x, c)
-    value, by_c = scale * x / length, -scale * (x / length) / length / length / 2
+    value, by_c = scale * (x / length), -scale * (x / length) / length / length / 2
     return _pointwise_backward(grad_output, input, c, weight, bias, value, isru_slope(x, c, scale), by_c)
 
 

@@ -1,6 +1,7 @@
 """What the layers share: weight and bias."""
 
 from collections.abc import Sequence
+from numbers import Integral
 
 import torch
 from torch import nn
@@ -21,4 +22,4 @@ class Affine(nn.Module):
 
 
 def as_shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
-    return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    return (normalized_shape,) if isinstance(normalized_shape, Integral) else tuple(normalized_shape)

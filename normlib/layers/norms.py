@@ -214,9 +214,18 @@ class BatchNorm2d(_BatchNorm):
 
 class _InstanceNorm(_RunningNorm):
     def __init__(
-        self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, *args, **kwargs
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device=None,
+        dtype=None,
+        *,
+        bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, *args, **kwargs)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_rank(input, self.batched_rank - 1, self.batched_rank)
@@ -257,6 +266,9 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """functional.instance_norm on images (N, C, H, W) or (C, H, W); otherwise as InstanceNorm1d.  [EQ-IN]"""
+    """functional.instance_norm on images (N, C, H, W) or (C, H, W); otherwise as InstanceNorm1d.  [EQ-IN]
+
+    Source: Ulyanov, Vedaldi & Lempitsky 2016.
+    """
 
     batched_rank = 4

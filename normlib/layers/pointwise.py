@@ -22,6 +22,11 @@ class _Pointwise(Affine):
     def __init__(self, normalized_shape, scale: float | str, channels_first: bool) -> None:
         super().__init__()
         self.normalized_shape, self.channels_first = as_shape(normalized_shape), channels_first
+        if channels_first and len(self.normalized_shape) != 1:
+            raise ValueError(
+                f"{type(self).__name__} needs one number of channels with channels_first, got "
+                f"{self.normalized_shape}. Pass C alone."
+            )
         self.scale = math.sqrt(math.prod(self.normalized_shape)) if scale == "sqrt_d" else scale
         check_positive(type(self).__name__, scale=self.scale)
 
@@ -46,6 +51,8 @@ class _Pointwise(Affine):
         other.weight.copy_(self.weight * (self.scale / other.scale))
         if self.bias is not None:
             other.bias.copy_(self.bias)
+        for name, parameter in other.named_parameters():
+            parameter.requires_grad_(self.get_parameter(name).requires_grad)
         return other.train(self.training)
 
     def extra_repr(self) -> str:
@@ -95,7 +102,7 @@ class DyT(_Pointwise):
     @torch.no_grad()
     def rescaled(self, scale: float | str) -> Self:
         """A DyT of another scale that computes the same function."""
-        other = self._folded(scale)
+        other = self._folded(scale, alpha_init=self.alpha_init)
         other.alpha.copy_(self.alpha * (other.scale / self.scale))
         return other
 
@@ -106,7 +113,8 @@ class DyT(_Pointwise):
 class DyISRU(_Pointwise):
     """functional.dyisru with learnable log_c (1,), weight and bias (normalized_shape).  [EQ-DYISRU]
 
-    c = exp(log_c) stays positive whatever the optimizer does. Train equals eval.
+    c = exp(log_c), held between e^-80 and e^80, stays positive and finite whatever finite step the optimizer
+    takes. Train equals eval.
 
     Args:
         normalized_shape, scale: as in DyT, but with the explicit sqrt(D) of the derivation by default.
@@ -151,7 +159,7 @@ class DyISRU(_Pointwise):
     @property
     def c(self) -> Tensor:
         """The constant under the root, (1,), in float32 for half types."""
-        return accumulate(self.log_c).exp()
+        return accumulate(self.log_c).clamp(-80, 80).exp()  # exp alone ends at 0 or inf in float32
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.dyisru(input, self.c, *self._affine_for(input), self.scale)
