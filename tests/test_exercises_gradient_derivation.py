@@ -58,6 +58,11 @@ def gain_outside(dy, x, weight, eps, dim):
     return weight * SOLVED["norm_backward"](dy, x, torch.ones_like(weight), eps, dim)
 
 
+def x_for_xhat(dy, x, weight, eps):
+    g, r = weight * dy, (mean(x.square()) + eps).sqrt()
+    return (g - x * mean(g * x)) / r, (dy * x / r).sum(0)
+
+
 def softmax(weights=None, sign=-1):
     total = weights or (lambda dp, p: (p * dp).sum(-1, keepdim=True))
     return lambda dp, p: p * (dp + sign * total(dp, p))
@@ -65,6 +70,8 @@ def softmax(weights=None, sign=-1):
 
 SIZES = [
     ("unit sphere", (1.0, *FOUR[1:]), "the sphere has radius sqrt(D)"),
+    ("no root of D", (9.0, *FOUR[1:]), "the length is its root"),
+    ("deviation", (3.0, math.sqrt(FOUR[1]), 10.0, 1000.0), "that is the standard deviation"),
     ("one over RMS squared", (3.0, 100 - 25 / 81, 10.0, 1000.0), "not 1 / RMS^2"),
     ("variance 1", (3.0, 1.0, 10.0, 1000.0), "mean SQUARE"),
     ("the other part", (3.0, 25 / 81, 10.0, 1000.0), "the rest is asked for"),
@@ -91,6 +98,8 @@ RMS = [
         "1/D is missing",
     ),
     ("sign", rms(gradient=lambda dy, w, h: w * dy + h * mean(w * dy * h)), "the sign of the second path"),
+    ("one mean for all", rms(gradient=lambda dy, w, h: w * dy - h * (w * dy * h).mean()), "the whole batch"),
+    ("x in the sum", x_for_xhat, "x / r, not x"),
     ("r constant", rms(gradient=lambda dy, w, h: w * dy), "you hold it constant"),
     (
         "LN's",
@@ -123,6 +132,7 @@ RMS = [
 ]
 NORM = [
     ("statistics constant", norm(lambda g, h, m: g), "dim=-1 (LN): the statistics are held constant"),
+    ("no gain", lambda dy, x, w, *more: norm()(dy, x, torch.ones_like(w), *more), "the gain is missing"),
     ("no mean", norm(lambda g, h, m: g - h * m(g * h)), "the mean of g is missing"),
     ("no variance path", norm(lambda g, h, m: g - m(g)), "path through the variance is missing"),
     ("by the variance", norm(power=2), "not by the variance"),
@@ -157,6 +167,8 @@ SOFTMAX = [
     ("unweighted", softmax(lambda dp, p: dp.sum(-1, keepdim=True)), "the sum is weighted"),
     ("mean", softmax(lambda dp, p: mean(p * dp)), "no further 1/D"),
     ("sign", softmax(sign=1), "the sign of the rank-one part"),
+    ("other sign", lambda dp, p: -softmax()(dp, p), "the sign of the whole"),
+    ("axis 0", softmax(lambda dp, p: (p * dp).sum(0)), "not over the rows"),
     ("no keepdim", softmax(lambda dp, p: (p * dp).sum(-1)), "the sums go to the wrong rows"),
     ("whole batch", softmax(lambda dp, p: (p * dp).sum()), "over the whole batch"),
     ("cross-entropy's", lambda dp, p: p - dp, "a cross-entropy that contains the softmax"),

@@ -84,12 +84,25 @@ def fixed_axes(x, shape, weight, bias, eps):
     return layer(lambda shape: (2, 3))(x, shape, weight, bias, eps)
 
 
+def annotated_transformer(x, shape, weight, bias, eps):
+    over = trailing(shape)
+    return weight * (x - x.mean(over, keepdim=True)) / (x.std(over, keepdim=True) + eps) + bias
+
+
+def length_one(x, shape, weight, bias, eps):
+    centred = x - x.mean(trailing(shape), keepdim=True)
+    return centred / torch.sqrt(centred.square().sum(trailing(shape), keepdim=True) + eps) * weight + bias
+
+
 LAYER_NORM = {
     "unbiased variance": (layer(correction=1), "biased one"),
     "std plus eps": (layer(scale=lambda var, eps: var.sqrt() + eps), "inside the root"),
     "divided by the variance": (layer(scale=lambda var, eps: var + eps), "square root is missing"),
     "no eps": (layer(scale=lambda var, eps: var.sqrt()), "eps is not used"),
-    "own eps": (lambda x, s, w, b, eps: F.layer_norm(x, s, w, b), "off by up to"),
+    "own eps": (lambda x, s, w, b, eps: F.layer_norm(x, s, w, b), "eps is an argument"),
+    "torch's std plus eps": (annotated_transformer, "that is torch's std() + eps"),
+    "sum of squares": (length_one, "that has length 1"),
+    "always the last two axes": (layer(dims=lambda shape: (-2, -1)), "the axes are fixed at the last two"),
     "centred only": (layer(scale=lambda var, eps: 1.0), "not divided"),
     "RMS norm": (lambda x, s, w, b, eps: F.rms_norm(x, s, w, eps) + b, "that is RMSNorm"),
     "over the samples": (layer(dims=lambda shape: (0, 1)), "over the samples"),
@@ -121,13 +134,19 @@ def test_a_wrong_layer_norm_is_named(case):
     assert verdict.startswith("[x]") and message in verdict
 
 
-def group(dims=(-1,), correction=0, groups=lambda C, G: G, affine="channel"):
+def group(
+    dims=(-1,),
+    correction=0,
+    groups=lambda C, G: G,
+    affine="channel",
+    scale=lambda var, eps: torch.sqrt(var + eps),
+):
     """A group norm with one thing to get wrong at a time."""
 
     def student(x, num_groups, weight, bias, eps):
         flat = x.reshape(len(x), groups(x.shape[1], num_groups), -1)
         mean, var = flat.mean(dims, keepdim=True), flat.var(dims, keepdim=True, correction=correction)
-        return on_axis(((flat - mean) / torch.sqrt(var + eps)).reshape(x.shape), weight, bias, affine)
+        return on_axis(((flat - mean) / scale(var, eps)).reshape(x.shape), weight, bias, affine)
 
     return student
 
@@ -180,6 +199,8 @@ GROUP_NORM = {
     "no bias": (lambda x, G, w, b, eps: F.group_norm(x, G, w, None, eps), "the bias is missing"),
     "no affine": (lambda x, G, w, b, eps: F.group_norm(x, G, None, None, eps), "gain and bias are missing"),
     "no eps": (lambda x, G, w, b, eps: F.group_norm(x, G, w, b, 0.0), "eps is not used"),
+    "own eps": (lambda x, G, w, b, eps: F.group_norm(x, G, w, b), "eps is an argument"),
+    "std plus eps": (group(scale=lambda var, eps: var.sqrt() + eps), "inside the root"),
     "left in groups": (lambda x, G, w, b, eps: x.reshape(len(x), G, -1), "has shape (2, 2, 36)"),
     "changes x": (group_in_place, "x was changed in place"),
     "images only": (images_only, "your code raised ValueError"),
@@ -228,6 +249,12 @@ def the_loop_variable_ends_it(x, branches, norms):
     return norm(x)
 
 
+def returns_in_the_loop(x, branches, norms):
+    for branch, norm in zip(branches, norms, strict=False):
+        x = x + branch(norm(x))
+        return norms[-1](x)
+
+
 PRE_LN = {
     "Post-LN": (stack(lambda h, f, n: n(h + f(h))), "that is Post-LN"),
     "Post-LN, no last norm": (stack(lambda h, f, n: n(h + f(h)), False), "The last norm is missing as well"),
@@ -240,6 +267,7 @@ PRE_LN = {
     "adds to the first x": (from_the_first_x, "adds to the first x"),
     "one norm for all": (one_norm_for_all, "all blocks use the first norm"),
     "last norm of the loop": (the_loop_variable_ends_it, "norms[-1]"),
+    "return in the loop": (returns_in_the_loop, "only the first block ran"),
     "adds in place": (adds_in_place, "x was changed in place"),
 }
 
@@ -248,53 +276,4 @@ PRE_LN = {
 def test_a_wrong_pre_ln_stack_is_named(case):
     student, message = PRE_LN[case]
     verdict = check.pre_ln(student)
-    assert verdict.startswith("[x]") and message in verdict
-
-
-def merged(count=None, mean=None, between=None, final=lambda m2, n: m2):
-    """A merge with one thing to get wrong at a time."""
-
-    def student(a, b):
-        (na, ma, sa), (nb, mb, sb) = a, b
-        n, d = na + nb, mb - ma
-        joint = mean(na, ma, nb, mb) if mean else ma + d * nb / n
-        apart = between(na, nb, d) if between else d**2 * na * nb / n
-        return count(na, nb) if count else n, joint, final(sa + sb + apart, n)
-
-    return student
-
-
-def through_squares(a, b):
-    (na, ma, sa), (nb, mb, sb) = a, b
-    n, mean = na + nb, (na * ma + nb * mb) / (na + nb)
-    return n, mean, sa + na * ma**2 + sb + nb * mb**2 - n * mean**2
-
-
-MERGE = {
-    "count of one side": (merged(count=lambda na, nb: na), "the counts add up"),
-    "plain average": (merged(mean=lambda na, ma, nb, mb: (ma + mb) / 2), "plain average"),
-    "weights exchanged": (merged(mean=lambda na, ma, nb, mb: (nb * ma + na * mb) / 5), "are exchanged"),
-    "sum for the mean": (merged(mean=lambda na, ma, nb, mb: na * ma + nb * mb), "sum of the values"),
-    "means added": (merged(mean=lambda na, ma, nb, mb: ma + mb), "added, not averaged"),
-    "no distance": (merged(between=lambda na, nb, d: 0.0), "their distance adds"),
-    "distance not squared": (merged(between=lambda na, nb, d: d * na * nb / (na + nb)), "comes in squared"),
-    "no weight": (merged(between=lambda na, nb, d: d**2), "has a weight"),
-    "weight not divided": (
-        merged(between=lambda na, nb, d: d**2 * na * nb),
-        "weight of the squared distance is too",
-    ),
-    "sum of the counts": (merged(between=lambda na, nb, d: d**2 * (na + nb)), "PRODUCT of the counts"),
-    "one count": (merged(between=lambda na, nb, d: d**2 * na), "not with one"),
-    "distance only": (lambda a, b: (5, 6.6, 43.2), "m2 of both sides is missing"),
-    "variance": (merged(final=lambda m2, n: m2 / n), "that is the variance"),
-    "unbiased variance": (merged(final=lambda m2, n: m2 / (n - 1)), "that is the unbiased variance"),
-    "through squares": (through_squares, "lost at mean 1e9"),
-    "two results": (lambda a, b: (6.6, 51.2), "expected a tuple (count, mean, m2)"),
-}
-
-
-@pytest.mark.parametrize("case", MERGE)
-def test_a_wrong_merge_is_named(case):
-    student, message = MERGE[case]
-    verdict = check.merge(student)
     assert verdict.startswith("[x]") and message in verdict

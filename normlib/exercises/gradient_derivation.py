@@ -16,13 +16,20 @@ from normlib.exercises.verdict import exercise, expect, parts, unchanged
 EPS = 0.1  # large: an eps in the wrong place must show
 PER_RMS, TILT = 10.0, (0.1 / 0.18) ** 2  # exercise 1: 1 / RMS and (mean / RMS)^2 of its row
 SIZES = {  # name: (value, {message: wrong value})
-    "length": (3.0, {"the mean of the squares is 1, so their sum is D: the sphere has radius sqrt(D).": 1.0}),
+    "length": (
+        3.0,
+        {
+            "the mean of the squares is 1, so their sum is D: the sphere has radius sqrt(D).": 1.0,
+            "that is the sum of the squares; the length is its root.": 9.0,
+        },
+    ),
     "variance": (
         1 - TILT,
         {
             "the mean of xhat^2 is 1, not 1 / RMS^2 (a line that was published).": PER_RMS**2 - TILT,
             "RMSNorm sets the mean SQUARE to 1; subtract what the mean takes of it.": 1.0,
             "that is the part the mean takes; the rest is asked for.": TILT,
+            "that is the standard deviation; its square is asked for.": math.sqrt(1 - TILT),
         },
     ),
     "spectral norm": (
@@ -65,6 +72,10 @@ RMS_DX = {
     "dx: that is LayerNorm's; RMSNorm subtracts no mean of the gradient.": lambda v: (
         (v.g - mean(v.g) - v.xhat * mean(v.g * v.xhat)) / v.r
     ),
+    "dx: one mean for the whole batch; each row has its own, over its last axis.": lambda v: (
+        (v.g - v.xhat * (v.g * v.xhat).mean()) / v.r
+    ),
+    "dx: the second term holds xhat twice, x / r, not x.": lambda v: (v.g - v.x * mean(v.g * v.x)) / v.r,
     "dx: divide by r once, not by its square.": lambda v: (v.g - v.xhat * mean(v.g * v.xhat)) / v.r.square(),
     "dx: eps is missing; r is the root of mean square PLUS eps.": lambda v: projected(v, v.rms, v.rms),
     "dx: eps belongs inside the root, added to the mean square.": lambda v: projected(
@@ -79,6 +90,9 @@ RMS_DWEIGHT = {
     "dweight: dy, not w dy; the gain is not multiplied by itself.": lambda v: (v.g * v.xhat).sum(0),
 }
 NORM_DX = {
+    "the gain is missing; what reaches xhat is w dy.": lambda v: (
+        (v.dy - v.mean(v.dy) - v.xhat * v.mean(v.dy * v.xhat)) / v.s
+    ),
     "the statistics are held constant; mean and variance depend on x too.": lambda v: v.g / v.s,
     "the mean of g is missing; without it the rank-one part is RMSNorm's.": lambda v: (
         (v.g - v.xhat * v.mean(v.g * v.xhat)) / v.s
@@ -112,6 +126,8 @@ SOFTMAX_DX = {
     "the sum is weighted: of p_j dp_j, not of dp_j.": lambda v: v.p * (v.dp - v.dp.sum(-1, keepdim=True)),
     "the weights p_j sum to 1 already; no further 1/D.": lambda v: v.p * (v.dp - v.total / 4),
     "the sign of the rank-one part.": lambda v: v.p * (v.dp + v.total),
+    "the sign of the whole: it is p (dp - sum), not p (sum - dp).": lambda v: v.p * (v.total - v.dp),
+    "the sum runs along the row (axis -1), not over the rows.": lambda v: v.p * (v.dp - (v.p * v.dp).sum(0)),
     "keepdim is missing: the sums go to the wrong rows, and on a square input nothing raises.": lambda v: (
         v.p * (v.dp - v.total.squeeze(-1))
     ),
@@ -125,7 +141,7 @@ SOFTMAX_DX = {
 def sizes(student: tuple) -> None:
     """student: (length, variance, spectral norm, steepest slope) for the row of the lesson, by hand."""
     for got, (name, (want, slips)) in zip(parts(student, *SIZES), SIZES.items(), strict=True):
-        expect(got, want, {f"{name}: {text}": v for text, v in slips.items()}, f"the {name}", rtol=1e-3)
+        expect(got, want, {f"{name}: {text}": v for text, v in slips.items()}, f"the {name}", rtol=5e-3)
 
 
 @exercise("Exercise 2 (repair the published gradient)")
@@ -201,7 +217,15 @@ def _statistics(dy: Tensor, x: Tensor, w: Tensor, dim: int) -> SimpleNamespace:
     centred = x - along(x)
     variance = along(centred.square())
     s = (variance + EPS).sqrt()
-    values = {"x": x, "g": w * dy, "mean": along, "flat": flat, "centred": centred, "variance": variance}
+    values = {
+        "x": x,
+        "dy": dy,
+        "g": w * dy,
+        "mean": along,
+        "flat": flat,
+        "centred": centred,
+        "variance": variance,
+    }
     return SimpleNamespace(s=s, xhat=centred / s, flat_variance=x.var(dim, correction=0), **values)
 
 

@@ -22,6 +22,12 @@ def layer_norm(student) -> None:
     expect(got, want, _layer_norm_slips(x, weight, bias))
     single = "the output for one sample without leading dimensions"
     expect(student(x[0, 0], SHAPE, weight, bias, EPS), want[0, 0], what=single)
+    want = functional.layer_norm(x, SHAPE[1:], weight[0], bias[0], EPS)
+    fixed = "the axes are fixed at the last two; len(normalized_shape) says how many there are."
+    slips = {fixed: _standardize(x, (-2, -1)) * weight[0] + bias[0]}
+    expect(
+        student(x, SHAPE[1:], weight[0], bias[0], EPS), want, slips, "the output for one trailing dimension"
+    )
     _check_large_mean(student)
 
 
@@ -99,8 +105,15 @@ def _row_slips(x, dims) -> dict[str, Tensor]:
         "eps belongs inside the root, added to the variance, not to the standard deviation.": (
             centred / (var.sqrt() + EPS)
         ),
+        "that is torch's std() + eps: divide by D, not by D - 1, and put eps inside the root.": (
+            centred / (x.std(dims, keepdim=True) + EPS)
+        ),
+        "that has length 1: the variance is the MEAN of the squares, not their sum.": (
+            centred * torch.rsqrt(centred.square().sum(dims, keepdim=True) + EPS)
+        ),
         "divide by the standard deviation: the square root is missing.": centred / (var + EPS),
         "eps is not used; add it to the variance.": _standardize(x, dims, eps=0.0),
+        "eps is an argument; yours is fixed at 1e-5.": _standardize(x, dims, eps=1e-5),
         "the mean is not subtracted from x: that is RMSNorm.": x * torch.rsqrt(mean_square + EPS),
         "the mean is subtracted, but not divided by anything.": centred,
     }
@@ -171,6 +184,7 @@ def _group_norm_slips(x, w, b) -> dict[str, Tensor]:
 def _grouping_slips(x) -> dict[str, Tensor]:
     """Wrong values of xhat."""
     groups, swapped = x.unflatten(1, (GROUPS, -1)), x.unflatten(1, (-1, GROUPS))
+    centred = groups - groups.mean((2, 3, 4), keepdim=True)
     grouped = {
         "the statistics also run over the positions, not only over the channels of a group.": (
             _standardize(groups, 2)
@@ -184,6 +198,10 @@ def _grouping_slips(x) -> dict[str, Tensor]:
         "num_groups is the number of groups, not of channels in a group.": _standardize(swapped, (2, 3, 4)),
         "the variance is the biased one: correction=0.": _standardize(groups, (2, 3, 4), 1),
         "eps is not used; add it to the variance.": _standardize(groups, (2, 3, 4), eps=0.0),
+        "eps is an argument; yours is fixed at 1e-5.": _standardize(groups, (2, 3, 4), eps=1e-5),
+        "eps belongs inside the root, added to the variance, not to the standard deviation.": (
+            centred / (groups.std((2, 3, 4), keepdim=True, correction=0) + EPS)
+        ),
     }
     return {message: value.flatten(1, 2) for message, value in grouped.items()} | {
         "the statistics leave out the channels of the group: that is InstanceNorm.": _standardize(x, (2, 3)),
@@ -228,6 +246,7 @@ def _pre_ln_slips(x, branches, norms) -> dict[str, Tensor]:
     return slips | {
         "the last norm is missing: nothing normalizes the sum that leaves the stack.": right,
         "the last norm is the one behind the blocks, norms[-1].": norms[-2](right),
+        "only the first block ran: is the return inside the loop?": norms[-1](x + branches[0](norms[0](x))),
     }
 
 

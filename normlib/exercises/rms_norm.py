@@ -28,7 +28,7 @@ def variance_left(answer) -> None:
         "5 is the variance of the input.": 5.0,
         "that is the standard deviation of the output; its square is asked for.": math.sqrt(5) / 3,
     }
-    expect(answer, 5 / 9, slips, what="the variance", rtol=5e-3)
+    expect(answer, 5 / 9, slips, what="the variance", rtol=0.015)  # two digits will do
 
 
 @exercise("Exercise 2 (rms_norm)")
@@ -72,7 +72,8 @@ def gemma_rms_norm(student) -> None:
             x * (1 + stored), (4,), eps=eps
         ),
     }
-    expect(_call(student, x, stored, eps), xhat * (1 + stored), slips)
+    # float32 inside is what the exercise asks for, so float64 input may come out with float32's accuracy.
+    expect(_call(student, x, stored, eps), xhat * (1 + stored), slips, rtol=1e-5, atol=1e-6)
 
     _gemma_in_bfloat16(student)
     _no_overflow(_call(student, (300 * _draw(4, 64)).half(), torch.zeros(64).half(), 1e-6))
@@ -85,7 +86,7 @@ def _gemma_in_bfloat16(student) -> None:
         "1 + stored was added in bfloat16, where 1.003 is 1: convert stored to float32 first.": (
             xhat32 * (1 + stored)
         ).bfloat16(),
-        "x was rounded to bfloat16 before the gain: multiply in float32, round at the end.": (
+        "x was rounded to bfloat16 before the gain, then the product again: multiply in float32.": (
             xhat32.bfloat16() * (1 + stored.float())
         ).bfloat16(),
     }
@@ -160,10 +161,8 @@ def _half_rows(student) -> None:
         x, weight = _draw(64, 256).to(dtype), (1 + 0.1 * _draw(256, seed=1)).to(dtype)
         xhat = functional.rms_norm(x.float(), (256,), eps=1e-6)
         slips = {
-            "x was rounded before the gain (Llama's order): multiply in float32, round at the end.": xhat.to(
-                dtype
-            )
-            * weight
+            "x was rounded before the gain (Llama's order) and the product again, and two roundings miss the "
+            "nearest value: multiply in float32, round once, at the end.": xhat.to(dtype) * weight
         }
         truth = functional.rms_norm(x.double(), (256,), weight.double(), 1e-6)
         _expect_rounded(_call(student, x, weight, 1e-6), truth, dtype, slips)
