@@ -20,7 +20,7 @@ PYTEST := $(VENV_PYTHON) -m pytest
 PARALLEL := -n $(WORKERS) --dist loadfile
 STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_layering.py tests/test_equations.py tests/test_notebooks.py
 
-.PHONY: lab test check notebooks test-portable environment
+.PHONY: lab test check notebooks experiments test-portable environment
 
 lab: environment
 	@$(VENV_PYTHON) tools/lab.py $(LAB_ARGS)
@@ -36,6 +36,9 @@ check: environment
 notebooks: environment
 	$(VENV_PYTHON) tools/notebooks.py
 	$(VENV_PYTHON) tools/hero.py
+
+experiments: environment
+	OMP_NUM_THREADS=1 $(VENV_PYTHON) tools/experiments.py
 
 # PASSIVE: two workers with two threads each on two cores would otherwise spend their time in spinning.
 test-portable: environment
