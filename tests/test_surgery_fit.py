@@ -1,6 +1,7 @@
 """The fit finds the least-squares alpha or c, gain and bias, and so keeps more of a trained model."""
 
 import copy
+import math
 
 import pytest
 import torch
@@ -66,9 +67,10 @@ def test_fitted_beats_unfitted_on_every_layer_and_in_the_logits(model_and_data, 
 @pytest.mark.parametrize(("new", "options"), NEW, ids=str)
 @pytest.mark.parametrize("size", [6, (2, 3)], ids=str)
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
-def test_the_fit_recovers_a_layer_of_its_own_kind(new, options, size, bias):
+@pytest.mark.parametrize("start", [1.6, 2.8, 5.2])  # above and below the nearest knee of the grid
+def test_the_fit_recovers_a_layer_of_its_own_kind(new, options, size, bias, start):
     """From default alpha or c and another scale, the old function comes back, gain and bias included."""
-    old = new(size, 1.6, 0.8, bias=bias).double()
+    old = new(size, start, 0.8, bias=bias).double()
     old.weight.data = draw(*old.weight.shape)
     if bias:
         old.bias.data = draw(*old.bias.shape, seed=1)
@@ -78,10 +80,32 @@ def test_the_fit_recovers_a_layer_of_its_own_kind(new, options, size, bias):
     # a golden section stops where two errors round to the same: at sqrt(eps) = 1.5e-8 of the knee or above
     assert report.replaced[0].error_fitted < 1e-6 < 0.01 < report.replaced[0].error_unfitted
     assert_close(fitted(x).detach(), want, rtol=0, atol=1e-5)
-    slope = 1.6 * fitted.scale / 0.8  # alpha x / scale is what counts
+    slope = start * fitted.scale / 0.8  # alpha x / scale is what counts
     gain = 0.8 / fitted.scale
-    constant = f"alpha = {slope:.3g}" if new is layers.DyT else "c = 1.6"
+    constant = f"alpha = {slope:.3g}" if new is layers.DyT else f"c = {start}"
     assert report.replaced[0].notes[-1] == f"fitted: {constant}, weight times {gain:.3g}"
+
+
+@every_new
+def test_a_straight_line_is_not_followed_to_an_endless_knee(new, options):
+    """A BatchNorm in eval mode is linear: the knee stops at e^3 times the input's RMS."""
+    x = draw(500, 3) - 1
+    old = nn.BatchNorm1d(3).double()
+    fitted, report = replace(old, nn.BatchNorm1d, new, fit_to=[x], **options)
+    log_knee = (fitted.scale / fitted.alpha).log() if new is layers.DyT else fitted.log_c / 2
+    want = x.square().mean().log() / 2 + 3
+    assert_close(log_knee.detach(), want.reshape(1), rtol=0, atol=2e-6)  # what the golden section leaves
+    # x / sqrt(1 + (x/knee)^2) is off by x^3 / (2 knee^2): sqrt(15) / 2 e^-6 of a normal RMS; tanh by less
+    assert report.replaced[0].error_fitted < 15**0.5 / 2 * math.exp(-6)
+
+
+@every_new
+def test_a_start_that_no_fit_can_improve_stays(new, options):
+    old = new(4, **options).double()
+    fitted, report = replace(old, new, new, fit_to=[draw(50, 4)], **options)
+    assert report.replaced[0].notes[-1] == "not fitted: its start is as good"
+    assert report.replaced[0].error_fitted == report.replaced[0].error_unfitted == 0
+    assert_close(dict(fitted.state_dict()), dict(new(4, **options).double().state_dict()), rtol=0, atol=0)
 
 
 def test_channels_first_is_fitted_along_the_channels():

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from normlib import layers
 
 SAMPLE = 2**18  # inputs kept per layer: 4 MB with their outputs, some milliseconds for each trial of the fit
-BELOW, ABOVE = 9, 3  # log units around the input's RMS; a knee e^3 above it is a straight line within 0.1%
+BELOW, ABOVE = 9, 3  # log units around the input's RMS; with a knee e^3 above it, the RMS bends by 0.1%
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
