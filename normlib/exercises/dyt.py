@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from normlib import functional, gradients
-from normlib.exercises.verdict import exercise, expect, parts, unchanged
+from normlib.exercises.verdict import call, exercise, expect, parts
 
 BEND = 4 / (3 * math.sqrt(3))
 CAP = 3.0  # not sqrt(d) = 2: a scale in the wrong place must show
@@ -169,7 +169,7 @@ def dyt_backward(student: Callable) -> None:
     """student(dy, x, alpha, weight, scale) -> (dx, dalpha, dweight, dbias); dy and x (3, 5)."""
     dy, x, w = _draw(0, 3, 5), _draw(1, 3, 5), torch.linspace(0.5, 2.5, 5, dtype=torch.float64)
     alpha = torch.tensor([0.7], dtype=torch.float64)
-    got = _call(student, dy=dy, x=x, alpha=alpha, weight=w, scale=2.0)
+    got = call(student, dy=dy, x=x, alpha=alpha, weight=w, scale=2.0)
     names = ("dx", "dalpha", "dweight", "dbias")
     want = gradients.dyt_backward(dy, x, alpha, w, torch.zeros_like(w), scale=2.0)
     t = torch.tanh(alpha * x / 2)
@@ -183,7 +183,7 @@ def dyt_backward(student: Callable) -> None:
 def official(student: Callable) -> None:
     """student(weight, rho) -> (alpha (1,), weight (D,)); D = 16."""
     w, rho = _draw(2, 16), 3.0
-    alpha, weight = parts(_call(student, weight=w, rho=rho), "alpha", "weight")
+    alpha, weight = parts(call(student, weight=w, rho=rho), "alpha", "weight")
     v = SimpleNamespace(w=w, rho=rho, root=4.0)
     one = torch.ones(1, dtype=torch.float64)
     if isinstance(alpha, float):
@@ -200,7 +200,7 @@ def capped_attention(student: Callable) -> None:
     logits, past = q @ k.T / 2, torch.ones(6, 6, dtype=torch.bool).tril()
     v = SimpleNamespace(logits=logits, cap=CAP, root=2.0, past=past, cap_of=_capped)
     want = attend(_capped(logits))
-    expect(_call(student, q=q, k=k, cap=CAP), want, _values(ATTENTION, v), "the probabilities")
+    expect(call(student, q=q, k=k, cap=CAP), want, _values(ATTENTION, v), "the probabilities")
 
 
 def total(t: Tensor) -> Tensor:
@@ -227,13 +227,3 @@ def _values(table: dict[str, Callable], v: SimpleNamespace) -> dict[str, Tensor]
 
 def _draw(seed: int, *shape: int) -> Tensor:
     return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def _call(student: Callable, **arguments):
-    """What student makes of copies of the arguments; Slip if it wrote into one."""
-    copies = {name: a.clone() if isinstance(a, Tensor) else a for name, a in arguments.items()}
-    result = student(*copies.values())
-    for name, before in arguments.items():
-        if isinstance(before, Tensor):
-            unchanged(name, before, copies[name])
-    return result

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from normlib import gradients
-from normlib.exercises.verdict import exercise, expect, parts, unchanged
+from normlib.exercises.verdict import call, exercise, expect, parts
 
 EPS = 0.1  # large: an eps in the wrong place must show
 PER_RMS, TILT = 10.0, (0.1 / 0.18) ** 2  # exercise 1: 1 / RMS and (mean / RMS)^2 of its row
@@ -148,7 +148,7 @@ def sizes(student: tuple) -> None:
 def rms_backward(student: Callable) -> None:
     """student(dy, x, weight, eps) -> (dx, dweight); x and dy (3, 5), weight (5,)."""
     dy, x, w = _draw(0, 3, 5), _draw(1, 3, 5), _gain(5)
-    dx, dweight = parts(_call(student, dy=dy, x=x, weight=w, eps=EPS), "dx", "dweight")
+    dx, dweight = parts(call(student, dy=dy, x=x, weight=w, eps=EPS), "dx", "dweight")
     rms, g = mean(x.square()).sqrt(), w * dy
     r = (rms.square() + EPS).sqrt()
     v = SimpleNamespace(dy=dy, x=x, w=w, g=g, rms=rms, r=r, xhat=x / r)
@@ -178,7 +178,7 @@ def norm_backward(student: Callable) -> None:
     }
     for dim, (name, want, more) in cases.items():
         slips = _values(NORM_DX, _statistics(dy, x, w, dim)) | more
-        dx = _call(student, dy=dy, x=x, weight=w, eps=EPS, dim=dim)
+        dx = call(student, dy=dy, x=x, weight=w, eps=EPS, dim=dim)
         expect(dx, want, {f"{name}: {text}": wrong for text, wrong in slips.items()}, f"dx, {name},")
 
 
@@ -188,9 +188,7 @@ def softmax_backward(student: Callable) -> None:
     dp, logits = _draw(4, 4, 4), _draw(5, 4, 4)
     p = logits.softmax(-1)
     v = SimpleNamespace(dp=dp, p=p, total=(p * dp).sum(-1, keepdim=True))
-    expect(
-        _call(student, dp=dp, p=p), gradients.softmax_backward(dp, logits)[0], _values(SOFTMAX_DX, v), "dx"
-    )
+    expect(call(student, dp=dp, p=p), gradients.softmax_backward(dp, logits)[0], _values(SOFTMAX_DX, v), "dx")
 
 
 def mean(t: Tensor) -> Tensor:
@@ -239,13 +237,3 @@ def _draw(seed: int, *shape: int) -> Tensor:
 
 def _gain(size: int) -> Tensor:
     return torch.linspace(0.5, 2.5, size, dtype=torch.float64)
-
-
-def _call(student: Callable, **arguments):
-    """What student makes of copies of the arguments; Slip if it wrote into one."""
-    copies = {name: a.clone() if isinstance(a, Tensor) else a for name, a in arguments.items()}
-    result = student(*copies.values())
-    for name, before in arguments.items():
-        if isinstance(before, Tensor):
-            unchanged(name, before, copies[name])
-    return result

@@ -96,6 +96,16 @@ def parts(got, *names: str) -> tuple:
     return tuple(got)
 
 
+def call(student: Callable, **arguments):
+    """What student makes of copies of the arguments; Slip if it wrote into one."""
+    copies = {name: a.clone() if isinstance(a, Tensor) else a for name, a in arguments.items()}
+    result = student(*copies.values())
+    for name, before in arguments.items():
+        if isinstance(before, Tensor):
+            unchanged(name, before, copies[name])
+    return result
+
+
 def unchanged(name: str, before: Tensor, after: Tensor) -> None:
     """Raise Slip if the student's code wrote into a tensor that it was given."""
     if not torch.equal(before, after):
