@@ -15,7 +15,7 @@ from pathlib import Path
 import nbformat
 from PIL import Image
 
-TAGS = {"raises-exception", "nbval-ignore-output", "solution", "hide-input"}
+TAGS = {"raises-exception", "nbval-ignore-output", "solution", "hide-input", "triton"}
 MEDIA = {"text/plain", "text/html", "text/latex", "text/markdown", "image/png"}
 KERNEL, MINOR = "python3", 5
 MAX_BYTES, MAX_TEXT, MAX_FINGERPRINT, MIN_ALT, MAX_LIVE_CELLS = 400_000, 1000, 2000, 40, 4

@@ -169,3 +169,13 @@ def test_settings_that_would_not_compare_are_refused(options):
 
 def test_settings_that_compare_are_accepted():
     nbstrict.pytest_configure(config(dist="loadfile"))
+
+
+@pytest.mark.parametrize(
+    ("platform", "installed", "runs"),
+    [("linux", False, True), ("darwin", False, False), ("win32", True, True)],
+)
+def test_triton_cells_are_left_out_only_where_triton_has_no_wheel(monkeypatch, platform, installed, runs):
+    monkeypatch.setattr(nbstrict.sys, "platform", platform)
+    monkeypatch.setattr(nbstrict.importlib.util, "find_spec", lambda _: object() if installed else None)
+    assert nbstrict.triton_runs_here() == runs

@@ -23,8 +23,10 @@ def shown(path):
     return [output.get("text") for cell in nbformat.read(path, as_version=4).cells for output in cell.outputs]
 
 
-def run(*arguments):
-    return subprocess.run([sys.executable, TOOL, *arguments], capture_output=True, text=True)
+def run(*arguments, returncode=0):
+    result = subprocess.run([sys.executable, TOOL, *arguments], capture_output=True, text=True)
+    assert result.returncode == returncode, result.stderr
+    return result
 
 
 COUNT_RUNS = """from pathlib import Path
@@ -52,8 +54,7 @@ def test_a_failing_cell_is_named_and_the_file_left_alone(tmp_path):
     broken = write(tmp_path / "broken.ipynb", "x = 1", "x / 0")
     dead = write(tmp_path / "dead.ipynb", "import os", "os._exit(1)")
     before = broken.read_bytes(), dead.read_bytes()
-    result = run(broken, sound, dead)
-    assert result.returncode == 1
+    result = run(broken, sound, dead, returncode=1)
     assert f"{broken}, cell cell-1: " in result.stderr
     assert "ZeroDivisionError" in result.stderr
     assert f"{dead}, cell cell-1: Kernel died" in result.stderr

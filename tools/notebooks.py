@@ -10,6 +10,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, DeadKernelError
 from tqdm import tqdm
+from traitlets.config import Config
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 METADATA = {
@@ -44,12 +46,20 @@ def is_live(cell) -> bool:
 
 def execute(notebook, folder: Path, tick) -> str | None:
     """Run all cells in a new kernel that works in `folder`; returns what went wrong, if something did."""
+    with tempfile.TemporaryDirectory() as sockets:
+        # Files, not ports: a port that is free now may be another process's when the kernel opens it.
+        transport = {} if os.name == "nt" else {"transport": "ipc", "ip": f"{sockets}/kernel"}
+        return _execute(notebook, folder, tick, Config(KernelManager=transport))
+
+
+def _execute(notebook, folder: Path, tick, config: Config) -> str | None:
     client = NotebookClient(
         notebook,
         timeout=CELL_TIMEOUT_S,
         kernel_name="python3",
         record_timing=False,
         coalesce_streams=True,
+        config=config,
         resources={"metadata": {"path": str(folder)}},
     )
     with client.setup_kernel(stderr=subprocess.DEVNULL):  # ipykernel greets with a warning about TCP
