@@ -7,13 +7,7 @@ import torch.nn.functional as F
 from normlib import functional
 from normlib.exercises import batch_norm as check
 
-
-@pytest.fixture(autouse=True)
-def float64_as_in_the_lesson():
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(default)
+pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
 def compare(parts, offsets=(0.0,), modes=(True, False)):

@@ -1,4 +1,4 @@
-"""The checks of lesson 04 accept the solutions and name the slips that people really make."""
+"""The checks of lesson 04 name the slips that people really make."""
 
 import math
 
@@ -177,49 +177,12 @@ SOFTMAX = [
 ]
 WRONG = {"sizes": SIZES, "rms_backward": RMS, "norm_backward": NORM, "softmax_backward": SOFTMAX}
 CASES = [pytest.param(c, a, m, id=f"{c}: {name}") for c, rows in WRONG.items() for name, a, m in rows]
-FUNCTIONS = [name for name in WRONG if name != "sizes"]
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_the_solution_is_accepted(name):
-    assert getattr(check, name)(SOLVED[name]).startswith("[ok]")
-
-
-def stub(*_):
-    raise NotImplementedError
-
-
-@pytest.mark.parametrize(
-    ("name", "answer"), [(n, a) for n in WRONG for a in (None, ...)] + [(n, stub) for n in FUNCTIONS]
-)
-def test_the_stub_is_not_attempted(name, answer):
-    verdict = getattr(check, name)(answer)
-    assert verdict.startswith("[ ]") and verdict.endswith("not attempted yet")
 
 
 @pytest.mark.parametrize(("name", "answer", "message"), CASES)
 def test_a_wrong_answer_is_told_its_slip(name, answer, message):
     verdict = getattr(check, name)(answer)
     assert verdict.startswith("[x]") and message in verdict
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize(
-    "answer",
-    [
-        lambda *_: None,
-        lambda *_: "dx",
-        lambda *_: (1.0, 2.0),
-        lambda *_: 1 / 0,
-        lambda a, *_: a.float(),
-        lambda a, *_: a * math.nan,
-        lambda a, *_: a.mul_(2),
-        3,
-    ],
-    ids=["None", "text", "numbers", "raises", "float32", "nan", "in place", "no function"],
-)
-def test_the_check_never_raises(name, answer):
-    assert getattr(check, name)(answer).startswith("[x]")
 
 
 @pytest.mark.parametrize("answer", [3.0, (1, 2, 3), "four", ("a", "b", "c", "d"), (None,) * 4, torch.ones(4)])

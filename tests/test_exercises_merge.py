@@ -1,4 +1,4 @@
-"""The merge of lesson 02: each wrong answer is named (the solution is in test_exercises_layer_norm)."""
+"""The merge of lesson 02: each wrong answer is named."""
 
 import pytest
 

@@ -1,8 +1,7 @@
-"""The checks of lesson 03 accept the solution, wait for the stub, and name the slips people make."""
+"""The checks of lesson 03 name the slips people make, and accept a rounded answer."""
 
 import pytest
 import torch
-from solutions import load
 from torch.nn import functional as F
 
 from normlib.exercises import rms_norm as check
@@ -14,58 +13,6 @@ def inverse_rms(x, eps):
 
 def upcast(x):
     return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
-@pytest.fixture(scope="module")
-def solved():
-    return load("03_rms_norm")
-
-
-EXERCISES = {
-    "my_variance": check.variance_left,
-    "rms_norm": check.rms_norm,
-    "fold_centring": check.fold_centring,
-    "gemma_rms_norm": check.gemma_rms_norm,
-}
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_solution_is_accepted(name, solved):
-    assert EXERCISES[name](solved[name]).startswith("[ok]")
-
-
-def raises_not_implemented(*arguments):
-    raise NotImplementedError
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_stub_is_not_attempted(name):
-    stub = None if name == "my_variance" else raises_not_implemented
-    assert EXERCISES[name](stub).endswith("not attempted yet")
-
-
-def raises_an_error(*arguments):
-    raise KeyError("layer")
-
-
-BROKEN = {
-    "raises": raises_an_error,
-    "takes no argument": lambda: 0,
-    "returns nothing": lambda *arguments: None,
-    "returns a string": lambda *arguments: "0.5",
-    "returns a number": lambda *arguments: 0.5,
-    "returns a list": lambda *arguments: [1.0, 2.0],
-    "returns its input": lambda first, *arguments: first,
-    "is a string": "5/9",
-    "is a list": [5, 9],
-    "is NaN": float("nan"),
-}
-
-
-@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
-@pytest.mark.parametrize("name", EXERCISES)
-def test_a_broken_answer_is_rejected_without_an_error(name, answer):
-    assert EXERCISES[name](answer).startswith("[x]")
 
 
 @pytest.mark.parametrize("value", [0.56, 0.5556, torch.tensor(5 / 9)], ids=str)
