@@ -1,62 +1,9 @@
-"""The checks of lesson 06 accept the solution, wait for the stub, and name the slips people make."""
+"""The checks of lesson 06 name the slips people make."""
 
 import pytest
 import torch
-from solutions import load
 
 from normlib.exercises import dyisru as check
-
-
-@pytest.fixture(scope="module")
-def solved():
-    return load("06_dyisru")
-
-
-EXERCISES = {
-    "my_slope": check.slope_at_zero,
-    "bernoulli": check.bernoulli,
-    "true_c": check.true_c,
-    "dyisru_backward": check.backward_log,
-}
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_solution_is_accepted(name, solved):
-    assert EXERCISES[name](solved[name]).startswith("[ok]")
-
-
-def raises_not_implemented(*arguments):
-    raise NotImplementedError
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_stub_is_not_attempted(name):
-    stub = None if name == "my_slope" else raises_not_implemented
-    assert EXERCISES[name](stub).endswith("not attempted yet")
-
-
-def raises_an_error(*arguments):
-    raise KeyError("layer")
-
-
-BROKEN = {
-    "raises": raises_an_error,
-    "takes no argument": lambda: 0,
-    "returns nothing": lambda *arguments: None,
-    "returns a string": lambda *arguments: "0.5",
-    "returns a number": lambda *arguments: 0.5,
-    "returns a list": lambda *arguments: [1.0, 2.0],
-    "returns its input": lambda first, *arguments: first,
-    "is a string": "2",
-    "is a list": [2],
-}
-
-
-@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
-@pytest.mark.parametrize("name", EXERCISES)
-def test_broken_answer_is_rejected_without_an_error(name, answer):
-    assert EXERCISES[name](answer).startswith("[x]")
-
 
 SLOPES = {
     "√D/c": (0.5, "an article's slope"),

@@ -1,68 +1,13 @@
-"""The checks of lesson 05 accept the solution, wait for the stub, and name the slips people make."""
+"""The checks of lesson 05 name the slips people make, and accept answers written otherwise."""
 
 import math
 
 import pytest
 import torch
-from solutions import load
 
 from normlib.exercises import dyt as check
 
 BEND = 4 / (3 * math.sqrt(3))
-
-
-@pytest.fixture(scope="module")
-def solved():
-    return load("05_dyt")
-
-
-EXERCISES = {
-    "bounds": check.bounds,
-    "dyt_backward": check.dyt_backward,
-    "official": check.official,
-    "capped_attention": check.capped_attention,
-}
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_solution_is_accepted(name, solved):
-    assert EXERCISES[name](solved[name]).startswith("[ok]")
-
-
-def raises_not_implemented(*arguments):
-    raise NotImplementedError
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_stub_is_not_attempted(name):
-    stub = None if name == "bounds" else raises_not_implemented
-    assert EXERCISES[name](stub).endswith("not attempted yet")
-
-
-def raises_an_error(*arguments):
-    raise KeyError("alpha")
-
-
-BROKEN = {
-    "raises": raises_an_error,
-    "takes no argument": lambda: 0,
-    "returns nothing": lambda *arguments: None,
-    "returns a string": lambda *arguments: "0.5",
-    "returns a number": lambda *arguments: 0.5,
-    "returns two numbers": lambda *arguments: (1.0, 2.0),
-    "returns four numbers": lambda *arguments: (1.0, 2.0, 3.0, 4.0),
-    "returns its input": lambda first, *arguments: first,
-    "is a string": "16",
-    "is a list": [16.0, 1.0],
-    "is NaN": float("nan"),
-    "is four strings": ("16", "25", "64", "13"),
-}
-
-
-@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
-@pytest.mark.parametrize("name", EXERCISES)
-def test_a_broken_answer_is_rejected_without_an_error(name, answer):
-    assert EXERCISES[name](answer).startswith("[x]")
 
 
 def in_place(first, *arguments):
@@ -71,7 +16,7 @@ def in_place(first, *arguments):
 
 @pytest.mark.parametrize("name, argument", [("dyt_backward", "dy"), ("official", "weight")])
 def test_writing_into_an_input_is_named(name, argument):
-    assert f"{argument} was changed in place" in EXERCISES[name](in_place)
+    assert f"{argument} was changed in place" in getattr(check, name)(in_place)
 
 
 def test_attention_that_writes_into_q_is_named():
@@ -83,6 +28,7 @@ BOUNDS = (16.0, 24.634, 64.0, 13.0)
 
 def test_bounds_may_be_rounded_or_a_list_of_tensors():
     assert check.bounds(BOUNDS).startswith("[ok]")
+    assert check.bounds((16, 24.6, 64, 13)).startswith("[ok]")
     assert check.bounds([torch.tensor(value) for value in BOUNDS]).startswith("[ok]")
 
 
@@ -253,7 +199,8 @@ ATTENTIONS = {  # of the logits before the division by sqrt(4) = 2, and the cap
     "softmax over rows": (lambda raw, c: masked(cap_of(raw / 2, c)).softmax(0), "last axis"),
     "cap last": (lambda raw, c: cap_of(masked(raw / 2).softmax(-1), c), "before the softmax"),
     "no softmax": (lambda raw, c: masked(cap_of(raw / 2, c)), "softmax is missing"),
-    "transposed": (lambda raw, c: masked(cap_of(raw.T / 2, c)).softmax(-1), "off by"),
+    "transposed": (lambda raw, c: masked(cap_of(raw.T / 2, c)).softmax(-1), "not k @ q.T"),
+    "halved again": (lambda raw, c: masked(cap_of(raw / 2, c) / 2).softmax(-1), "off by"),
 }
 
 

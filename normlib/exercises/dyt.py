@@ -151,6 +151,7 @@ ATTENTION = {
     "the mask is upside down: row i may look at columns 0 to i.": lambda v: (
         v.cap_of(v.logits).masked_fill(~v.past.T, -math.inf).softmax(-1)
     ),
+    "rows are queries, columns keys: q @ k.T, not k @ q.T.": lambda v: attend(v.cap_of(v.logits.T)),
     "softmax runs over the keys, the last axis.": lambda v: masked(v.cap_of(v.logits)).softmax(0),
     "the cap belongs on the logits, before the softmax.": lambda v: v.cap_of(attend(v.logits)),
     "these are logits; the softmax is missing.": lambda v: masked(v.cap_of(v.logits)),
@@ -161,7 +162,7 @@ ATTENTION = {
 def bounds(student: tuple) -> None:
     """student: (Lipschitz constant, smoothness, spectral norm, output length), by hand."""
     for got, (name, (want, slips)) in zip(parts(student, *BOUNDS), BOUNDS.items(), strict=True):
-        expect(got, want, {f"{name}: {text}": v for text, v in slips.items()}, f"the {name}", rtol=1e-3)
+        expect(got, want, {f"{name}: {text}": v for text, v in slips.items()}, f"the {name}", rtol=5e-3)
 
 
 @exercise("Exercise 2 (the backward of DyT)")
