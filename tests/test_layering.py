@@ -13,7 +13,7 @@ LEAVES = {"functional", "gradients", "kernels", "timing", "diagnostics", "figure
 MAY_IMPORT = {  # part of normlib -> the other parts it may import
     **{leaf: set() for leaf in LEAVES},
     "layers": {"functional", "fused"},
-    "fused": {"kernels", "gradients"},
+    "fused": {"functional", "kernels", "gradients"},  # functional: the same checks, and vmap and torch.func
     "surgery": {"layers"},
     "training": {"layers"},
     "exercises": {"functional", "gradients", "layers", "fused", "diagnostics", "surgery", "timing"},

@@ -23,3 +23,7 @@ class Affine(nn.Module):
 
 def as_shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
     return (normalized_shape,) if isinstance(normalized_shape, Integral) else tuple(normalized_shape)
+
+
+def fused_repr(layer: nn.Module) -> str:
+    return ", fused=True" if layer.fused else ""

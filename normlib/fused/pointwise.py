@@ -1,0 +1,77 @@
+"""DyT and DyISRU."""
+
+import math
+
+from torch import Tensor
+
+from normlib import functional
+from normlib.functional.validation import MismatchError, check_broadcast, check_floating, check_positive
+from normlib.fused import operators
+
+
+def dyt(
+    input: Tensor,
+    alpha: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float = 1.0,
+) -> Tensor:
+    """functional.dyt with the least memory and traffic: backward takes tanh again.  [EQ-DYT] [EQ-DYT-GRAD]
+
+        y = w scale tanh(alpha x / scale) + b;   saved for backward: the arguments
+
+    Args:
+        input: any shape.
+        alpha: one number, shape () or (1,).
+        weight, bias: broadcastable to input: (D,) for its last dimension, (C, 1, 1) for channels of images.
+        scale: a positive number.
+    Returns: input's shape and dtype.
+    Raises: as functional.dyt; MismatchError (more than one alpha), ImportError (CUDA without triton).
+    Source: Zhu et al. 2025 (arXiv 2503.10622), section 4, equation (1).
+    """
+    check_floating("dyt", input)
+    check_positive("dyt", scale=scale)
+    check_broadcast("dyt", input, alpha=alpha, weight=weight, bias=bias)
+    _check_single("dyt", "alpha", alpha)
+    if operators.needs_formula(input, alpha, weight, bias):
+        return functional.dyt(input, alpha, weight, bias, scale)
+    return operators.curve(input, alpha, weight, bias, scale, "tanh")
+
+
+def dyisru(
+    input: Tensor,
+    c: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """functional.dyisru with the least memory and traffic.  [EQ-DYISRU] [EQ-DYISRU-GRAD]
+
+        y = w scale x / sqrt(x^2 + c) + b;   saved for backward: the arguments
+
+    Args:
+        input: any shape; at plus and minus infinity the limit is given, where functional has NaN.
+        c: one positive number, shape () or (1,). Not checked: a layer keeps it positive by construction.
+        weight, bias: broadcastable to input, as in dyt.
+        scale: None means sqrt(D), D the size of weight, or of input's last dimension without one.
+    Returns: input's shape and dtype.
+    Raises: as functional.dyisru; MismatchError (more than one c), ImportError (CUDA without triton).
+    Source: Stollenwerk 2025 (arXiv 2503.21708), section 4; its code has scale 1.
+    """
+    check_floating("dyisru", input)
+    if scale is None:
+        scale = math.sqrt(input.shape[-1] if weight is None else weight.numel())
+    check_positive("dyisru", scale=scale)
+    check_broadcast("dyisru", input, c=c, weight=weight, bias=bias)
+    _check_single("dyisru", "c", c)
+    if operators.needs_formula(input, c, weight, bias):
+        return functional.dyisru(input, c, weight, bias, scale)
+    return operators.curve(input, c, weight, bias, scale, "isru")
+
+
+def _check_single(caller: str, name: str, value: Tensor) -> None:
+    if value.numel() != 1:
+        raise MismatchError(
+            f"fused.{caller} needs one number as {name}, got {tuple(value.shape)}. Use functional.{caller}, "
+            "which takes one per feature."
+        )

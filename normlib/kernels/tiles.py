@@ -1,0 +1,44 @@
+"""What the kernels share on the device's side. A kernel's tile is (ROWS, COLS); row indices are int64."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rows_of(tile, ROWS: tl.constexpr):
+    """Indices of a tile's rows. In int64: row times stride passes 2**31 on large inputs."""
+    return tl.full((ROWS,), ROWS, tl.int64) * tile + tl.arange(0, ROWS)
+
+
+@triton.jit
+def load_tile(ptr, row, stride, col, inside, ACC: tl.constexpr):
+    """A tile in the accumulation dtype, 0 where it hangs over the edge."""
+    return tl.load(ptr + (row * stride)[:, None] + col[None, :], mask=inside, other=0.0).to(ACC)
+
+
+@triton.jit
+def load_per_row(ptr, row, is_row):
+    """One number a row, (ROWS, 1)."""
+    return tl.load(ptr + row, mask=is_row, other=0.0)[:, None]
+
+
+@triton.jit
+def store_tile(ptr, row, stride, col, inside, value):
+    tl.store(ptr + (row * stride)[:, None] + col[None, :], value.to(ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def affine(value, weight_ptr, bias_ptr, col, in_row, ACC: tl.constexpr):
+    """value * weight + bias; either pointer may be None."""
+    if weight_ptr is not None:
+        value = value * tl.load(weight_ptr + col, mask=in_row, other=0.0).to(ACC)[None, :]
+    if bias_ptr is not None:
+        value = value + tl.load(bias_ptr + col, mask=in_row, other=0.0).to(ACC)[None, :]
+    return value
+
+
+@triton.jit
+def store_partial(ptr, program, D, col, in_row, tile):
+    """This program's row of the partial sums; a null pointer means that nobody wants them."""
+    if ptr is not None:
+        tl.store(ptr + program.to(tl.int64) * D + col, tl.sum(tile, 0), mask=in_row)
