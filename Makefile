@@ -3,6 +3,7 @@
 #   PYTHON      the Python to start from, 3.11 or newer
 #   TORCH_ARGS  goes to pip for torch alone: the index that torch's install page shows for CPU-only wheels
 #   WORKERS     how many notebooks run at the same time
+#   GPU         set to 1, make bench measures the GPU;  RECORD is the file that it writes;  BENCH_ARGS are passed on
 
 WORKERS ?= 2
 export TORCH_ARGS
@@ -20,7 +21,7 @@ PYTEST := $(VENV_PYTHON) -m pytest
 PARALLEL := -n $(WORKERS) --dist loadfile
 STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_layering.py tests/test_equations.py tests/test_notebooks.py
 
-.PHONY: lab test check notebooks experiments test-portable environment
+.PHONY: lab test check notebooks experiments bench test-portable environment
 
 lab: environment
 	@$(VENV_PYTHON) tools/lab.py $(LAB_ARGS)
@@ -39,6 +40,9 @@ notebooks: environment
 
 experiments: environment
 	OMP_NUM_THREADS=1 $(VENV_PYTHON) tools/experiments.py
+
+bench: environment
+	$(VENV_PYTHON) tools/bench.py $(if $(GPU),--gpu) $(if $(RECORD),--record $(RECORD)) $(BENCH_ARGS)
 
 # PASSIVE: two workers with two threads each on two cores would otherwise spend their time in spinning.
 test-portable: environment

@@ -1,0 +1,44 @@
+"""The last cache before memory, as the machine states it."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+HOST_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+ASSUMED = 64 * 2**20
+
+
+class Cache(NamedTuple):
+    nbytes: int
+    name: str
+
+
+def host_cache(folder: Path = HOST_CACHES) -> Cache:
+    """The largest cache of the first core; a size that had to be assumed says so in its name."""
+    found = [cache for cache in map(_linux, sorted(folder.glob("index*"))) if cache] or _other_systems()
+    return max(found, default=Cache(ASSUMED, "a last-level cache of assumed size"))
+
+
+def _linux(folder: Path) -> Cache | None:
+    try:
+        level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
+        unit = {"K": 2**10, "M": 2**20, "G": 2**30}[size[-1]]
+        return None if kind == "Instruction" else Cache(int(size[:-1]) * unit, f"L{level}")
+    except (OSError, ValueError, KeyError, IndexError):
+        return None
+
+
+def _other_systems() -> list[Cache]:
+    """macOS tells by sysctl; other systems by nothing that the standard library can read."""
+    found = []
+    if os.uname().sysname == "Darwin" if hasattr(os, "uname") else False:
+        for key, name in (
+            ("hw.l3cachesize", "L3"),
+            ("hw.perflevel0.l2cachesize", "L2"),
+            ("hw.l2cachesize", "L2"),
+        ):
+            answer = subprocess.run(["sysctl", "-n", key], capture_output=True, text=True)
+            if answer.stdout.strip().isdigit():
+                found.append(Cache(int(answer.stdout), name))
+    return found

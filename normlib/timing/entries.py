@@ -1,0 +1,50 @@
+"""Three ways into a contender: the plain call, forward and backward through autograd, the backward alone."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+def entry(candidate: Callable) -> str:
+    """By which way a candidate goes; contenders of one measurement must all go by the same."""
+    return getattr(candidate, "entry", "plain call")
+
+
+def forward_backward(f: Callable) -> Callable:
+    """A candidate made of f: called with (grad_output, *inputs), it returns the inputs' gradients.
+
+    Only of floating inputs, and without those that f does not use.
+    """
+
+    def both(grad_output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+        output, leaves = _graph(f, inputs)
+        return _used(torch.autograd.grad(output, leaves, grad_output, allow_unused=True))
+
+    both.entry = "forward and backward through autograd"
+    return both
+
+
+def backward_of(f: Callable) -> Callable:
+    """As `forward_backward`, but only the backward is timed: `prepare` builds each set's graph before."""
+
+    def prepare(grad_output: Tensor, *inputs: Tensor) -> Callable[[], tuple[Tensor, ...]]:
+        output, leaves = _graph(f, inputs)
+        again = {"retain_graph": True, "allow_unused": True}
+        return lambda: _used(torch.autograd.grad(output, leaves, grad_output, **again))
+
+    def backward(grad_output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+        return prepare(grad_output, *inputs)()
+
+    backward.entry, backward.prepare = "backward through autograd", prepare
+    return backward
+
+
+def _used(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:
+    return tuple(gradient for gradient in gradients if gradient is not None)
+
+
+def _graph(f: Callable, inputs: tuple[Tensor, ...]) -> tuple[Tensor, list[Tensor]]:
+    inputs = tuple(x.detach().requires_grad_(x.is_floating_point()) for x in inputs)
+    with torch.enable_grad():
+        return f(*inputs), [x for x in inputs if x.requires_grad]

@@ -1,0 +1,229 @@
+"""Measure what the norms cost: `python tools/bench.py [--gpu] [--record FILE] [--minutes M] [--fresh]`.
+
+Prints a table and writes a record, case by case: an interrupted command goes on where it stopped. Without
+--record the record is your own, in my/, and the course's in notebooks/records/ stays as it is.
+"""
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+import torch
+from bench_cases import Case, cpu_cases, field, goals, gpu_cases
+from tqdm import tqdm
+
+from normlib import timing
+
+ROOT = Path(__file__).resolve().parents[1]
+# glibc hands large blocks back to the system at once, which maps and clears new pages for the next call.
+WARM = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "17179869184", "MALLOC_TOP_PAD_": "268435456"}
+SAME = ("machine", "device", "torch", "triton", "python", "commit")
+PEERS = ("compile", "liger", "quack")
+COLUMNS = ("torch", "formula", "compile", "fused", "liger", "quack", "copy")
+
+
+def begin(path: Path, device: str, command: str) -> dict:
+    """The record to go on from, or a new one; RecordError for one of another machine or code."""
+    new = timing.make_record([], command=command, device=device)
+    if not path.exists():
+        return new
+    record = timing.load_record(path)
+    other = [key for key in SAME if record["provenance"][key] != new["provenance"][key]]
+    if other:
+        raise timing.RecordError(
+            f"{path.name} was begun with another {', '.join(other)}: its numbers and new ones do not mix. "
+            f"Measure anew with --fresh, or elsewhere with --record FILE."
+        )
+    return record
+
+
+def measure(
+    case: Case, device, absent: dict[str, str], *, seconds: float, compiled: bool = True
+) -> timing.Result:
+    """One case; an optional contender that fails is left out, and named in `absent` with the reason."""
+    candidates, reference = field(case, absent, compiled=compiled and case.compiles())
+    while True:
+        try:
+            return timing.measure(
+                candidates,
+                case.inputs,
+                moved_bytes=case.moved_bytes(),
+                reference=reference,
+                device=device,
+                seconds=seconds,
+                warmup=2,
+                what=case.title(),
+                case=case.key(),
+            )
+        except timing.TimingError as error:
+            if error.who is None or error.who.split()[-1] not in PEERS:
+                raise
+            absent[f"{error.who}: {case.title()}"] = str(error)[:200]
+            candidates = {name: f for name, f in candidates.items() if name != error.who}
+            if isinstance(reference, dict):
+                reference = {name: f for name, f in reference.items() if name != error.who}
+
+
+def believable(case: Case, absent: dict[str, str], measure_once: Callable[[], timing.Result]) -> dict | None:
+    """The entry for the record; a result with an impossible number is measured again, at last left out."""
+    for _ in range(3):
+        record = timing.make_record([measure_once()], command="-")
+        try:
+            timing.check_record(record)
+        except timing.RecordError as error:
+            reason = str(error)
+        else:
+            absent.pop(case.title(), None)
+            return record["results"][0]
+    absent[case.title()] = f"left out: {reason}"
+    return None
+
+
+def complete(
+    path: Path,
+    cases: Iterable[Case],
+    device="cpu",
+    *,
+    command: str,
+    minutes: float,
+    seconds: float,
+    compiled: bool,
+) -> bool:
+    """Measure what the record lacks, until the time is over. Is it complete?"""
+    name = device if isinstance(device, str) else device.name
+    record, cases = begin(path, name, command), list(cases)
+    done = [entry["case"] for entry in record["results"]]
+    left = [case for case in cases if case.key() not in done]
+    stop = time.monotonic() + 60 * minutes
+    with tqdm(total=len(cases), initial=len(cases) - len(left), unit="case", disable=None) as bar:
+        for case in left:
+            if time.monotonic() > stop:
+                bar.write("The time is over. What is measured is kept, and the same command goes on.")
+                return False
+            bar.set_description(case.title())
+            if compiled:
+                torch.compiler.reset()  # or the memory of all cases stays with it
+            once = partial(measure, case, device, record["absent"], seconds=seconds, compiled=compiled)
+            entry = believable(case, record["absent"], once)
+            record["results"] += [entry] if entry else []
+            timing.save_record(path, record)
+            bar.update()
+    return True
+
+
+def table(record: dict) -> str:
+    """A line a case: medians in ms, and what fused reaches of the copy."""
+    lines = [f"{'milliseconds':68}" + "".join(f"{name:>10}" for name in (*COLUMNS, "of copy"))]
+    for entry in record["results"]:
+        result = timing.Result.from_record(entry)
+        rows = {row.name: row for row in result.rows}
+        if result.case["op"] in ("all", "rsqrt"):
+            continue
+        times = [f"{1e3 * rows[name].median_s:10.4g}" if name in rows else f"{'-':>10}" for name in COLUMNS]
+        lines.append(f"{result.what:68}{''.join(times)}{rows['fused'].of_copy:10.0%}")
+    lines += [f"absent: {name} ({reason})" for name, reason in record["absent"].items()]
+    flagged = sum(bool(entry["flags"]) for entry in record["results"])
+    return "\n".join(
+        [*lines, f"{flagged} of {len(record['results'])} measurements carry a warning; see the record."]
+    )
+
+
+def ratios(record: dict) -> str:
+    """Contenders of the measurements that hold several functions, against LayerNorm or the first."""
+    lines = []
+    for entry in record["results"]:
+        result = timing.Result.from_record(entry)
+        if result.case["op"] in ("all", "rsqrt"):
+            lines.append(result.what)
+            names = [row.name for row in result.rows[:-2]]
+            for name in names:
+                base = f"layer_norm {name.split()[-1]}" if result.case["op"] == "all" else names[0]
+                if base in names and base != name:
+                    lines.append(f"  time of {name} / {base}: {result.ratio(name, base)}")
+    return "\n".join(lines)
+
+
+def reached(record: dict) -> str:
+    """The goals on two cores: how many times longer the other contender takes, paired, with the interval."""
+    results = [timing.Result.from_record(entry) for entry in record["results"]]
+    lines = []
+    for goal in goals():
+        for result in results:
+            if result.case == goal.case.key():
+                ratio = result.ratio(goal.slow, "fused")
+                verdict = "reached" if ratio.median >= goal.least else "MISSED"
+                lines.append(f"{verdict}: {goal.slow} / fused {ratio}, wanted {goal.least:g}: {result.what}")
+    return "\n".join(lines)
+
+
+def on_cpu(options: argparse.Namespace) -> int:
+    """Both allocators, each in a process of its own: the settings are read when a process starts."""
+    plain = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")}
+    parts = {"as it comes": plain}
+    if platform.libc_ver()[0] == "glibc":
+        parts["warm"] = plain | WARM
+    else:
+        print("The warm allocator is left out: its settings are glibc's.")
+    for allocator, environment in parts.items():
+        own = [sys.executable, __file__, "--part", allocator, "--record", str(options.record)]
+        own += ["--seconds", str(options.seconds), "--minutes", str(options.minutes)]
+        own += [] if options.compile else ["--no-compile"]
+        code = subprocess.run(own, env=environment).returncode
+        if code:
+            return code
+    return 0
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure what the norms cost, and keep a record.")
+    parser.add_argument("--gpu", action="store_true", help="the grid on a CUDA device")
+    parser.add_argument("--record", type=Path, help="default: my/timing_cpu.json or my/timing_gpu.json")
+    parser.add_argument("--minutes", type=float, default=8.0, help="stop before a case after this time")
+    parser.add_argument(
+        "--seconds", type=float, help="for the rounds of one case: 2 on the CPU, 0.5 on a GPU"
+    )
+    parser.add_argument("--fresh", action="store_true", help="begin the record anew")
+    parser.add_argument("--no-compile", dest="compile", action="store_false", help="without torch.compile")
+    parser.add_argument("--part", help=argparse.SUPPRESS)  # one allocator, in this process
+    options = parser.parse_args(arguments)
+    options.record = options.record or ROOT / f"my/timing_{'gpu' if options.gpu else 'cpu'}.json"
+    options.seconds = options.seconds or (0.5 if options.gpu else 2.0)
+    return options
+
+
+def main(arguments: list[str]) -> int:
+    options = parse(arguments)
+    if options.gpu and not torch.cuda.is_available():
+        print("make bench GPU=1 needs a CUDA device, and torch finds none here. make bench measures the CPU.")
+        return 2
+    if options.fresh:
+        options.record.unlink(missing_ok=True)
+    settings = {"minutes": options.minutes, "seconds": options.seconds, "compiled": options.compile}
+    try:
+        if options.part:
+            complete(options.record, cpu_cases(options.part), command="make bench", **settings)
+            return 0
+        if options.gpu:
+            cases = gpu_cases("as it comes")
+            complete(options.record, cases, "cuda", command="make bench GPU=1", **settings)
+        elif on_cpu(options):
+            return 1
+        record = timing.load_record(options.record)
+    except timing.RecordError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nInterrupted: what is measured is kept, and the same command goes on.", file=sys.stderr)
+        return 130
+    print("\n\n".join(filter(None, (table(record), ratios(record), reached(record)))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

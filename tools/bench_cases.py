@@ -1,0 +1,203 @@
+"""What `make bench` measures: functions, their contenders, shapes, and what is to be reached."""
+
+import importlib
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from normlib import functional, fused, timing
+
+EPS = 1e-6
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+OPS = ("layer_norm", "rms_norm", "dyt", "dyisru")
+ARTICLES = ((512, 128), (1024, 512), (2048, 2048))
+TENSORS_MOVED = {"forward": 2, "backward": 3, "forward+backward": 5}  # x, y; x, dy, dx; parameters left out
+ENTRIES = {
+    "forward": lambda f: f,
+    "backward": timing.backward_of,
+    "forward+backward": timing.forward_backward,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One measurement. `way` is "forward", "backward" or "forward+backward"; the record calls it "pass"."""
+
+    op: str
+    way: str
+    tokens: int
+    hidden: int
+    dtype: str
+    allocator: str = "as it comes"
+
+    def key(self) -> dict:
+        key = asdict(self)
+        key["pass"] = key.pop("way")
+        return key
+
+    def title(self) -> str:
+        shape = f"{self.tokens} x {self.hidden}"
+        return f"{self.op} {self.way}, {shape}, {self.dtype}, allocator {self.allocator}"
+
+    def compiles(self) -> bool:
+        """Is torch.compile among the contenders? On a CPU not everywhere: it takes longer than the timing."""
+        long = {("all", "forward+backward", "float32"), *((op, "forward", "bfloat16") for op in OPS)}
+        return torch.cuda.is_available() or (self.op, self.way, self.dtype) not in long
+
+    def moved_bytes(self) -> int:
+        return TENSORS_MOVED[self.way] * self.tokens * self.hidden * DTYPES[self.dtype].itemsize
+
+    def inputs(self, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """(dy,) x, weight, bias, parameter; drawn in the dtype itself, the parameter 0.5."""
+        how = {"generator": generator, "device": generator.device, "dtype": DTYPES[self.dtype]}
+        rows = [torch.randn(self.tokens, self.hidden, **how) for _ in range(1 + (self.way != "forward"))]
+        weight, bias = 1 + 0.1 * torch.randn(self.hidden, **how), 0.1 * torch.randn(self.hidden, **how)
+        if self.op == "rsqrt":
+            return (rows[0].square() + EPS,)
+        return *rows, weight, bias, torch.full((1,), 0.5, device=how["device"], dtype=how["dtype"])
+
+
+# Every contender of the norms is called as f(x, weight, bias, parameter) and uses what it has use for.
+def _of(library, op: str) -> Callable:
+    if op == "layer_norm":
+        return lambda x, w, b, p: library.layer_norm(x, w.shape, w, b, EPS)
+    if op == "rms_norm":
+        return lambda x, w, b, p: library.rms_norm(x, w.shape, w, EPS)
+    if op == "dyt":
+        return lambda x, w, b, p: library.dyt(x, p, w, b)
+    return lambda x, w, b, p: library.dyisru(x, p, w, b, scale=1.0)
+
+
+def truth(op: str) -> Callable:
+    """What float64 inputs are given to: torch's own norms, and the curves written out."""
+    return {
+        "layer_norm": _of(F, "layer_norm"),
+        "rms_norm": _of(F, "rms_norm"),
+        "dyt": lambda x, w, b, p: torch.tanh(p * x) * w + b,
+        "dyisru": lambda x, w, b, p: x * (x * x + p) ** -0.5 * w + b,
+        "rsqrt": lambda x: x**-0.5,
+    }[op]
+
+
+def contenders(op: str, absent: dict[str, str], *, compiled: bool) -> dict[str, Callable]:
+    """name: f for one function. Who should be there and is not is written into `absent`, with the reason."""
+    if op == "rsqrt":
+        return {"rsqrt": torch.rsqrt, "1/sqrt": lambda x: 1 / torch.sqrt(x)}
+    found = {"torch": _of(F, op)} if op in ("layer_norm", "rms_norm") else {}
+    found |= {"formula": _of(functional, op), "fused": _of(fused, op)}
+    if compiled and _has_compiler(absent):
+        # static shapes, a function of its own for each case: nobody pays for another case's generality
+        found["compile"] = torch.compile(_of(functional, op), dynamic=False)
+    return found | _peers(op, absent)
+
+
+def _has_compiler(absent: dict[str, str]) -> bool:
+    if torch.cuda.is_available() or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++"):
+        return True
+    absent["compile"] = "no C++ compiler"
+    return False
+
+
+def _peers(op: str, absent: dict[str, str]) -> dict[str, Callable]:
+    """Liger-Kernel and QuACK, where there is a GPU and they are installed."""
+    peers = {}
+    for name, package, build in (
+        ("liger", "liger_kernel.transformers.functional", _liger),
+        ("quack", "quack", _quack),
+    ):
+        if not torch.cuda.is_available():
+            absent[name] = "needs a GPU"
+            continue
+        try:
+            peers[name] = build(importlib.import_module(package), op)
+        except Exception as error:  # a peer that breaks at import is absent, whatever it raises
+            absent[name] = f"not installed ({type(error).__name__})"
+    return {name: peer for name, peer in peers.items() if peer is not None}
+
+
+def _liger(liger, op: str) -> Callable | None:
+    return {
+        "layer_norm": lambda x, w, b, p: liger.liger_layer_norm(x, w, b, EPS),
+        # its default writes dx over dy, which nobody may do to a tensor that is used again
+        "rms_norm": lambda x, w, b, p: liger.liger_rms_norm(x, w, EPS, 0.0, "llama", False),
+        "dyt": lambda x, w, b, p: liger.liger_dyt(x, p, w, b),
+    }.get(op)
+
+
+def _quack(quack, op: str) -> Callable | None:
+    return {"rms_norm": lambda x, w, b, p: quack.rmsnorm(x, w, eps=EPS)}.get(op)
+
+
+def field(case: Case, absent: dict[str, str], *, compiled: bool) -> tuple[dict[str, Callable], object]:
+    """(candidates, reference) of a case; "all" puts every norm into one measurement, for paired ratios."""
+    enter = ENTRIES[case.way]
+    if case.op != "all":
+        found = contenders(case.op, absent, compiled=compiled)
+        return {name: enter(f) for name, f in found.items()}, _reference(case, case.op)
+    candidates, references = {}, {}
+    for op in OPS:
+        reference = _reference(case, op)
+        for name, f in contenders(op, absent, compiled=compiled).items():
+            candidates[f"{op} {name}"], references[f"{op} {name}"] = enter(f), reference
+    return candidates, references
+
+
+def _reference(case: Case, op: str) -> Callable:
+    both = timing.forward_backward(truth(op))
+    return truth(op) if case.way == "forward" else both
+
+
+def cpu_cases(allocator: str) -> Iterator[Case]:
+    """The sizes of the goals first, then all norms against each other, also at the articles' sizes."""
+    for dtype in DTYPES:
+        for op in OPS:
+            for way in ("forward+backward", "forward"):
+                yield Case(op, way, 2048, 4096, dtype, allocator)
+    for tokens, hidden in ARTICLES:
+        yield Case("all", "forward", tokens, hidden, "float32", allocator)
+        yield Case("all", "forward+backward", tokens, hidden, "float32", allocator)
+    yield Case("rsqrt", "forward", 2048, 4096, "float32", allocator)
+
+
+def gpu_cases(allocator: str) -> Iterator[Case]:
+    """bfloat16 first: it is what models are trained in, and an interrupted grid should hold it."""
+    for tokens, hidden in ((8192, 4096), *ARTICLES):
+        yield from (
+            Case("all", way, tokens, hidden, "bfloat16", allocator) for way in ("forward", "backward")
+        )
+    for dtype in reversed(DTYPES):
+        for hidden in (4096, 1024, 8192, 16384):
+            for tokens in (8192, 2048, 32768):
+                for op in OPS:
+                    yield from (
+                        Case(op, way, tokens, hidden, dtype, allocator) for way in ("forward", "backward")
+                    )
+        for op in OPS:
+            yield from (Case(op, way, 4096, 65536, dtype, allocator) for way in ("forward", "backward"))
+
+
+@dataclass(frozen=True)
+class Goal:
+    """slow takes at least `least` times as long as fused."""
+
+    case: Case
+    slow: str
+    least: float
+
+
+def goals() -> Iterator[Goal]:
+    """Those of the issue, on two cores."""
+    for op, dtype, slow, least, least_warm in (
+        ("rms_norm", "float32", "torch", 3.0, 2.0),
+        ("rms_norm", "bfloat16", "torch", 8.0, 2.0),
+        ("dyisru", "float32", "formula", 4.0, None),
+        ("dyt", "float32", "formula", 1.8, None),
+        ("dyt", "bfloat16", "formula", 2.5, None),
+    ):
+        for allocator, wanted in (("as it comes", least), ("warm", least_warm)):
+            if wanted:
+                yield Goal(Case(op, "forward+backward", 2048, 4096, dtype, allocator), slow, wanted)
