@@ -2,7 +2,7 @@
 #   LAB_ARGS    goes to JupyterLab:  make lab LAB_ARGS=--no-browser
 #   PYTHON      the Python to start from, 3.11 or newer
 #   TORCH_ARGS  goes to pip for torch alone: the index that torch's install page shows for CPU-only wheels
-#   WORKERS     how many notebooks run at the same time
+#   WORKERS     how many notebooks or experiments run at the same time
 #   GPU         set to 1, make bench measures the GPU;  RECORD is the file that it writes;  BENCH_ARGS are passed on
 
 WORKERS ?= 2
@@ -39,7 +39,7 @@ notebooks: environment
 	$(VENV_PYTHON) tools/hero.py
 
 experiments: environment
-	OMP_NUM_THREADS=1 $(VENV_PYTHON) tools/experiments.py
+	OMP_NUM_THREADS=1 $(VENV_PYTHON) tools/experiments.py --workers $(WORKERS)
 
 bench: environment
 	$(VENV_PYTHON) tools/bench.py $(if $(GPU),--gpu) $(if $(RECORD),--record $(RECORD)) $(BENCH_ARGS)

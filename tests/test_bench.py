@@ -1,12 +1,14 @@
 """tools/bench.py on a tiny grid: what it measures, how it goes on, whom it names as absent."""
 
 import dataclasses
+import itertools
 import json
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from normlib import timing
 
@@ -70,13 +72,10 @@ def test_bytes_by_hand(way, tensors):
 
 def test_the_grids_hold_what_they_promise():
     cpu = list(bench_cases.cpu_cases("warm"))
-    assert {(c.op, c.way, c.dtype) for c in cpu if (c.tokens, c.hidden) == (2048, 4096)} >= {
-        (op, way, dtype)
-        for op in bench_cases.OPS
-        for way in ("forward", "forward+backward")
-        for dtype in ("float32", "bfloat16")
-    }
-    assert {(c.tokens, c.hidden) for c in cpu if c.op == "all"} >= {(512, 128), (1024, 512), (2048, 2048)}
+    promised = itertools.product(bench_cases.OPS, ("forward", "forward+backward"), ("float32", "bfloat16"))
+    measured = {(c.op, c.way, c.dtype) for c in cpu if (c.tokens, c.hidden) == (2048, 4096)}
+    assert set(promised) - measured == {("layer_norm", "forward+backward", "bfloat16")}  # NOT_TIMED
+    assert {(c.tokens, c.hidden) for c in cpu if c.op == "all"} == {(128, 512), (512, 1024), (2048, 2048)}
     assert {c.allocator for c in cpu} == {"warm"} and any(c.op == "rsqrt" for c in cpu)
     gpu = list(bench_cases.gpu_cases("as it comes"))
     assert len(gpu) == len(set(gpu)) == 2 * 4 * 2 * (4 * 3 + 1) + 2 * 4
@@ -120,7 +119,8 @@ def test_the_grid_runs_with_the_processor_in_the_devices_place(tmp_path):
     record = timing.load_record(tmp_path / "gpu.json")
     assert len(record["results"]) == 16 + 2
     if not torch.cuda.is_available():
-        assert record["absent"] == {"liger": "needs a GPU", "quack": "needs a GPU"}
+        peers = {"liger": "needs a GPU", "quack": "needs a GPU"}
+        assert record["absent"] == peers | bench_cases.NOT_TIMED
     text = bench.table(record)
     assert text.count("rms_norm") == 4 and "absent: liger (needs a GPU)" in text
 
@@ -225,3 +225,15 @@ def _quickly(measure):
     return lambda case, device, absent, **settings: measure(
         case, Quick(), absent, seconds=0.0, compiled=False
     )
+
+
+def test_what_is_not_timed_is_as_wrong_as_the_record_says():
+    """A tenth at 2048 rows; a right sum in float32 would be off by one rounding, 0.004."""
+    case = Case("layer_norm", "forward+backward", 2048, 64, "bfloat16")
+    dy, x, weight, bias, _ = case.inputs(torch.Generator().manual_seed(0))
+    leaves = [t.requires_grad_() for t in (weight, bias)]
+    got = torch.autograd.grad(F.layer_norm(x, (64,), weight, bias, bench_cases.EPS), leaves, dy)
+    exact = [t.detach().double().requires_grad_() for t in leaves]
+    y = F.layer_norm(x.double(), (64,), *exact, bench_cases.EPS)
+    for grad, want in zip(got, torch.autograd.grad(y, exact, dy.double()), strict=True):
+        assert (grad.double() - want).abs().max() > 0.03 * want.square().mean().sqrt()

@@ -3,10 +3,13 @@
 import re
 from pathlib import Path
 
-import bindings_facts  # noqa: F401  registers its bindings, as do the next three
+import bindings_cost  # noqa: F401  registers its bindings, as do the next six
+import bindings_facts  # noqa: F401
 import bindings_forward  # noqa: F401
 import bindings_gradients  # noqa: F401
 import bindings_pointwise  # noqa: F401
+import bindings_signal  # noqa: F401
+import bindings_spectra  # noqa: F401
 import latex
 import numpy as np
 import pytest
@@ -36,6 +39,7 @@ EQUIVALENT = {  # planted errors that are none: tag -> name -> reason
         r"j for i: }w_{i}\frac{": DIAGONAL,
         r"j for i: (x_{i}^{": DIAGONAL,
     },
+    "EQ-RESIDUAL": {r"transposed: =\delta_{i,j}+J": DELTA},
     "EQ-PROJECTION-DEFECT": {r"transposed: Q_{i,j}=\sum": "Q is symmetric"},
     "EQ-LN-INVARIANCE": {
         "sign: }(ax+b)=": "it holds for every b",
@@ -63,6 +67,21 @@ MISTAKES = {  # of the sources and of their readers: tag -> what the page says -
     "EQ-DYT-BOUNDS": (r"\frac{4}{3 \sqrt{3}}\, \frac{\alpha^{2}}{\kappa}", r"\alpha"),
     "EQ-DYISRU-BOUNDS": (r"\frac{\kappa}{\sqrt{c}}", r"\frac{\kappa}{c}"),
     "EQ-DYISRU-EXACT": (r"\sum_{j=1}^{D} x_{j}^{2} - x_{i}^{2}", r"\sum_{j=1}^{D} x_{j}^{2}"),
+    "EQ-TANH-SETS": (
+        r"\frac{1 + \sqrt{1 - \varepsilon}}{1 - \sqrt{1 - \varepsilon}}",
+        r"\frac{2 - \varepsilon}{\varepsilon}",
+    ),
+    "EQ-SPECTRAL-RADIUS": (r"\rho \leq c", r"c \leq \rho"),
+    "EQ-POWERS": (r"n_{t} \leq c^{t}", r"n_{t} \leq \rho^{t}"),
+    "EQ-INIT": (
+        r"\sum_{j=1}^{n_{\mathrm{in}}} x_{j}^{2}",
+        r"\sum_{j=1}^{n_{\mathrm{in}}} x_{j}^{2} - (\mathrm{E}(x))^{2}",
+    ),
+    "EQ-XAVIER": (
+        r"\frac{2}{n_{\mathrm{in}} + n_{\mathrm{out}}}",
+        r"\frac{1}{\sqrt{n_{\mathrm{in}}\, n_{\mathrm{out}}}}",
+    ),
+    "EQ-RESIDUAL-CHAIN": (r"B_{i,k}\, A_{k,j}", r"A_{i,k}\, B_{k,j}"),
 }
 
 

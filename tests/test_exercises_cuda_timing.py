@@ -1,69 +1,13 @@
-"""The checks of lesson 07 accept the solution, wait for the stub, and name the slips people make."""
+"""The checks of lesson 07 name the slips people make; the simulated GPU does what it says."""
 
-import os
 import statistics
 
 import pytest
 import torch
-from solutions import load
 from torch.nn import functional as F
 
 from normlib.exercises import cuda_timing as check
 from normlib.exercises.cuda_timing import Device
-
-os.environ.setdefault("TRITON_INTERPRET", "1")  # before anything imports triton
-triton = pytest.importorskip("triton")  # has no wheel everywhere
-
-
-@pytest.fixture(scope="module")
-def solved():
-    return load("07_cuda_timing")
-
-
-EXERCISES = {
-    "backward_bytes": check.backward_bytes,
-    "seconds_per_call": check.stopwatch,
-    "layer_norm": check.layer_norm_kernel,
-}
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_solution_is_accepted(name, solved):
-    assert EXERCISES[name](solved[name]).startswith("[ok]")
-
-
-def raises_not_implemented(*arguments):
-    raise NotImplementedError
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_stub_is_not_attempted(name):
-    assert EXERCISES[name](raises_not_implemented).endswith("not attempted yet")
-
-
-def raises_an_error(*arguments):
-    raise KeyError("layer")
-
-
-BROKEN = {
-    "raises": raises_an_error,
-    "takes no argument": lambda: 0,
-    "returns nothing": lambda *arguments: None,
-    "returns a string": lambda *arguments: "0.5",
-    "returns a number": lambda *arguments: 0.5,
-    "returns 0": lambda *arguments: 0,
-    "returns a list": lambda *arguments: [1.0, 2.0],
-    "returns its input": lambda first, *arguments: first,
-    "is a string": "2",
-    "is a list": [2],
-}
-
-
-@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
-@pytest.mark.parametrize("name", EXERCISES)
-def test_broken_answer_is_rejected_without_an_error(name, answer):
-    assert EXERCISES[name](answer).startswith("[x]")
-
 
 BYTES = {
     "plain RMSNorm": (lambda n, d, s, p: 3 * n * d * s + 2 * d * s + 4 * n + 8 * p * d, "plain RMSNorm"),
@@ -173,6 +117,7 @@ STOPWATCHES = {
     "ten calls": (habit(calls=10), "lie in the cache"),
     "milliseconds": (lambda device, run: 1e3 * bench(device, run), "not milliseconds"),
     "microseconds": (lambda device, run: 1e6 * bench(device, run), "not microseconds"),
+    "5 % off": (lambda device, run: 1.05 * bench(device, run), "off by"),
 }
 
 
@@ -213,7 +158,7 @@ def norm(x, w, b, e, *, mean=None, divide_by=None, square=None, root=torch.rsqrt
 
 
 def block(x):
-    return triton.next_power_of_2(x.shape[-1])
+    return 1 << (x.shape[-1] - 1).bit_length()
 
 
 def unmasked(x, w, b, e):
@@ -246,7 +191,7 @@ KERNELS = {
     ),
     "variance over BLOCK": (
         lambda x, w, b, e: norm(x, w, b, e, divide_by=block(x)),
-        "variance divides by dim, the row's length",
+        "variance divides by dim, not by BLOCK",
     ),
     "dim - 1": (lambda x, w, b, e: norm(x, w, b, e, divide_by=x.shape[-1] - 1), "dim - 1"),
     "sum": (lambda x, w, b, e: norm(x, w, b, e, divide_by=1), "is a mean"),
@@ -311,9 +256,9 @@ def test_wrong_lie_is_named(name, share, message):
     assert verdict.startswith("[x]") and message in verdict
 
 
-def test_the_lie_is_found(solved):
-    assert check.lie(solved["my_lie"], solved["my_share"]).startswith("[ok]")
-    assert check.lie(None, None).endswith("not attempted yet")
+def test_the_honest_share_may_be_rounded():
+    assert check.lie(" Library", 0.64).startswith("[ok]")
+    assert check.lie("library", None).endswith("not attempted yet")
 
 
 def test_the_device_queues_and_the_host_runs_ahead():
@@ -335,3 +280,13 @@ def test_the_device_reads_the_cache_thrice_as_fast_until_it_is_flushed():
         device.synchronize()
         times.append(device.elapsed(first, last))
     assert times == pytest.approx([9e-6, 3e-6, 200e-6, 9e-6])
+
+
+def test_something_else_holds_the_device_after_every_third_kernel():
+    device = Device(bandwidth=1e12, launch=0.0, start=0.0, first=0.0, interrupt=3)
+    ends = []
+    for _ in range(4):
+        device.run("kernel", 100e6)
+        device.synchronize()
+        ends.append(device.clock())
+    assert ends == pytest.approx([100e-6, 200e-6, 600e-6, 700e-6])

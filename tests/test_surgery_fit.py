@@ -30,7 +30,7 @@ def relative_error(got, want):
 @pytest.fixture(scope="module")
 def digits():
     data = training.digits()
-    return training.Digits(*(x.double() if x.is_floating_point() else x for x in vars(data).values()))
+    return training.Data(*(x.double() if x.is_floating_point() else x for x in vars(data).values()))
 
 
 @pytest.fixture(scope="module", params=["pre", "post", "cnn"])

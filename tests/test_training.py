@@ -128,6 +128,14 @@ def test_accuracy_is_looked_at_on_time_and_what_is_watched_is_kept(data):
     assert min(record.watched) > 0
 
 
+def test_what_is_looked_at_is_the_validation_data(data):
+    model = training.mlp(layers.BatchNorm1d, depth=2, width=16)
+    record = training.train(model, data, steps=12, lr=0.1)
+    wanted = training.accuracy(model, data.validation_x, data.validation_y)  # of 397; the test has 400
+    assert record.validation_accuracy == [wanted]
+    assert training.accuracy(model, data.test_x, data.test_y) != wanted
+
+
 def test_a_run_that_diverges_stops_and_says_so(data):
     record = training.train(training.mlp(), data, steps=50, lr=1e6)
     assert record.diverged

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from bench_cases import Case, cpu_cases, field, goals, gpu_cases
+from bench_cases import NOT_TIMED, Case, cpu_cases, field, goals, gpu_cases
 from tqdm import tqdm
 
 from normlib import timing
@@ -31,6 +31,7 @@ COLUMNS = ("torch", "formula", "compile", "fused", "liger", "quack", "copy")
 def begin(path: Path, device: str, command: str) -> dict:
     """The record to go on from, or a new one; RecordError for one of another machine or code."""
     new = timing.make_record([], command=command, device=device)
+    new["absent"] |= NOT_TIMED if device == "cpu" else {}
     if not path.exists():
         return new
     record = timing.load_record(path)

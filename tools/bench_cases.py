@@ -14,7 +14,11 @@ from normlib import functional, fused, timing
 EPS = 1e-6
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 OPS = ("layer_norm", "rms_norm", "dyt", "dyisru")
-ARTICLES = ((512, 128), (1024, 512), (2048, 2048))
+ARTICLES = ((128, 512), (512, 1024), (2048, 2048))  # tokens, hidden
+NOT_TIMED = {
+    "layer_norm forward+backward bfloat16 on the CPU": "torch adds the weight's gradient up in bfloat16, a "
+    "tenth off at 2048 rows: the time of a wrong result is no contender's (fused takes torch's)"
+}
 TENSORS_MOVED = {"forward": 2, "backward": 3, "forward+backward": 5}  # x, y; x, dy, dx; parameters left out
 ENTRIES = {
     "forward": lambda f: f,
@@ -156,7 +160,8 @@ def cpu_cases(allocator: str) -> Iterator[Case]:
     for dtype in DTYPES:
         for op in OPS:
             for way in ("forward+backward", "forward"):
-                yield Case(op, way, 2048, 4096, dtype, allocator)
+                if f"{op} {way} {dtype} on the CPU" not in NOT_TIMED:
+                    yield Case(op, way, 2048, 4096, dtype, allocator)
     for tokens, hidden in ARTICLES:
         yield Case("all", "forward", tokens, hidden, "float32", allocator)
         yield Case("all", "forward+backward", tokens, hidden, "float32", allocator)

@@ -1,77 +1,36 @@
-"""Train the grids that lessons draw from: `python tools/experiments.py [--folder FOLDER] [NAME …]`.
+"""Train the grids that lessons draw from: `python tools/experiments.py [--workers N] [NAME …]`.
 
-Each grid has a record, a JSON file, written anew after every run: an interrupted command goes on where it
-stopped. Rates are chosen on the validation digits with seeds that the final runs do not use.
+Each grid (tools/grids.py) has a record, a JSON file, written anew after every run: an interrupted command
+goes on where it stopped. Rates are chosen on the validation data with seeds that the final runs do not use.
+A run depends on its cell alone: neither the number of workers nor an interruption changes a record.
+
+With `--data cifar10 --root FOLDER` the capstone's grids run on CIFAR-10, where FOLDER holds it already (as
+torchvision leaves it: FOLDER/cifar-10-batches-py), into records of their own names.
 """
 
 import argparse
+import functools
 import json
 import os
 import platform
-import statistics
+import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy
 import torch
+from grids import GRIDS, on_cifar10
 from tqdm import tqdm
 
-from normlib import layers, training
+from normlib import training
+from normlib.training.records import HEAD, key
 
 RECORDS = Path(__file__).resolve().parents[1] / "notebooks/records"
-DIGITS = 5  # decimals of the stored losses
-HEAD = {"experiment": str, "command": str, "date": str, "versions": dict, "settings": dict, "runs": list}
-RUN = {"norm", "phase", "lr", "seed", "steps", "validation", "loss", "test_right", "diverged"}
-
-
-class RecordError(Exception):
-    """A record that cannot be continued; the text says why and what to do."""
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Every norm in the same model: tuned at some rates and seeds, then run on fresh seeds."""
-
-    norms: Mapping[str, tuple[Callable, str]]  # name: (width -> layer, how it starts)
-    build: Callable  # (norm, seed=…) -> model
-    model: Mapping[str, object]  # arguments of build, named in the record
-    train: Mapping[str, object]  # arguments of training.train
-    rates: tuple[float, ...]
-    tuning_seeds: tuple[int, ...]
-    seeds: tuple[int, ...]
-
-    def settings(self) -> dict:
-        return {
-            "norms": {name: start for name, (_, start) in self.norms.items()},
-            "model": {"build": self.build.__name__, **self.model},
-            "train": {**self.train, "dtype": "float64"},
-            "rates": list(self.rates),
-            "tuning_seeds": list(self.tuning_seeds),
-            "seeds": list(self.seeds),
-        }
-
-
-# DyT and DyISRU start at slope 0.5 and level 1: alpha = 0.5 and c = 1 / alpha^2 = 4, both with scale 1.
-GRIDS = {
-    "transformer_norms": Grid(
-        norms={
-            "layer_norm": (partial(layers.LayerNorm, eps=1e-5), "eps 1e-5"),
-            "rms_norm": (partial(layers.RMSNorm, eps=1e-5), "eps 1e-5"),
-            "dyt": (partial(layers.DyT, alpha_init=0.5, scale=1.0), "alpha 0.5, scale 1: slope 0.5, level 1"),
-            "dyisru": (partial(layers.DyISRU, c_init=4.0, scale=1.0), "c 4, scale 1: slope 0.5, level 1"),
-        },
-        build=training.transformer,
-        model={"depth": 2, "width": 32, "heads": 4, "placement": "pre"},
-        train={"steps": 120, "batch_size": 64, "optimizer": "adam", "warmup": 10, "evaluate_every": 20},
-        rates=(3e-3, 1e-2, 3e-2),
-        tuning_seeds=(100, 101),
-        seeds=(0, 1, 2, 3, 4),
-    ),
-}
+Map = Callable[[list[dict], dict], Iterator[dict]]  # cells and settings to finished runs, in any order
 
 
 def versions() -> dict[str, str]:
@@ -83,46 +42,31 @@ def versions() -> dict[str, str]:
     }
 
 
-def load(path: Path, name: str, grid: Grid) -> dict:
+def load(path: Path, name: str, settings: dict) -> dict:
     """The record to go on from, a new one without a file; RecordError for one that is not this grid's."""
-    settings = json.loads(json.dumps(grid.settings()))  # as the file spells them
     if not path.exists():
         command = f"make experiments (python tools/experiments.py {name})"
         return dict(zip(HEAD, (name, command, "", versions(), settings, []), strict=True))
-    fix = f"Move {path.name} away to start anew."
-    try:
-        record = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise RecordError(f"{path.name} is damaged, no JSON ({error}). {fix}") from error
-    damage = _damage(record)
-    if damage:
-        raise RecordError(f"{path.name} is damaged: {damage}. {fix}")
+    record, fix = training.load_record(path, complete=False), f"Move {path.name} away to start anew."
     if record["experiment"] != name:
-        raise RecordError(f"{path.name} is the record of {record['experiment']!r}, not of {name!r}. {fix}")
+        raise training.RecordError(
+            f"{path.name} is the record of {record['experiment']!r}, not of {name!r}. {fix}"
+        )
     if record["settings"] != settings:
-        different = [key for key in settings if settings[key] != record["settings"].get(key)]
-        raise RecordError(f"{path.name} was made with other settings ({', '.join(different)}). {fix}")
+        both = settings.keys() | record["settings"].keys()
+        different = [part for part in sorted(both) if settings.get(part) != record["settings"].get(part)]
+        raise training.RecordError(
+            f"{path.name} was made with other settings ({', '.join(different)}). {fix}"
+        )
     return record
 
 
-def _damage(record: object) -> str | None:
-    """What is wrong with the form of a record."""
-    if not isinstance(record, dict):
-        return "it holds no object"
-    for key, kind in HEAD.items():
-        if not isinstance(record.get(key), kind):
-            return f"{key!r} is missing or no {kind.__name__}"
-    for run in record["runs"]:
-        if not isinstance(run, dict) or set(run) != RUN:
-            return f"a run without exactly the fields {', '.join(sorted(RUN))}"
-    keys = [repr(_key(run)) for run in record["runs"]]
-    return "a run is there twice" if len(set(keys)) < len(keys) else None
-
-
 def save(path: Path, record: dict) -> None:
-    """All or nothing: an interrupted command leaves the former file."""
+    """All or nothing: an interrupted command leaves the former file. Runs stand in the plan's order."""
     record["date"] = datetime.now(UTC).date().isoformat()
-    head = [f" {json.dumps(key)}: {json.dumps(record[key])}" for key in HEAD if key != "runs"]
+    places = [key(cell) for cell in training.plan(record["settings"], record["runs"])]
+    record["runs"].sort(key=lambda run: places.index(key(run)))
+    head = [f" {json.dumps(part)}: {json.dumps(record[part])}" for part in HEAD if part != "runs"]
     runs = ",\n".join(f"  {json.dumps(run)}" for run in record["runs"])
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".tmp")
@@ -130,82 +74,112 @@ def save(path: Path, record: dict) -> None:
     os.replace(draft, path)
 
 
-def _key(run: Mapping) -> tuple:
-    return run["norm"], run["phase"], run["lr"], run["seed"]
+def missing(record: dict) -> list[dict]:
+    """The cells that can be done now: the final runs follow once their norm's rate is chosen."""
+    done = {key(run) for run in record["runs"]}
+    return [cell for cell in training.plan(record["settings"], record["runs"]) if key(cell) not in done]
 
 
-def tuned(grid: Grid, runs: list[dict], norm: str) -> float:
-    """The rate with the best mean validation accuracy at the end of its tuning runs; the lower of equals."""
-
-    def score(rate: float) -> float:
-        return statistics.mean(
-            run["validation"][-1] if run["validation"] and not run["diverged"] else 0.0
-            for run in runs
-            if (run["norm"], run["phase"], run["lr"]) == (norm, "tuning", rate)
-        )
-
-    return max(sorted(grid.rates), key=score)
-
-
-def plan(grid: Grid, runs: list[dict]) -> Iterator[tuple]:
-    """(norm, phase, rate, seed) of every run, in order; `runs` must hold what came before."""
-    for norm in grid.norms:
-        yield from ((norm, "tuning", rate, seed) for rate in grid.rates for seed in grid.tuning_seeds)
-        rate = tuned(grid, runs, norm)
-        yield from ((norm, "final", rate, seed) for seed in grid.seeds)
-
-
-def run_one(grid: Grid, data: training.Digits, norm: str, phase: str, lr: float, seed: int) -> dict:
-    model = grid.build(grid.norms[norm][0], seed=seed, **grid.model)
-    record = training.train(model, data, lr=lr, seed=seed, **grid.train)
-    right = training.accuracy(model, data.test_x, data.test_y) * len(data.test_y)
-    return {
-        "norm": norm,
-        "phase": phase,
-        "lr": lr,
-        "seed": seed,
-        "steps": record.steps,
-        "validation": [round(share, DIGITS) for share in record.validation_accuracy],
-        "loss": None if record.diverged else round(record.losses[-1], DIGITS),
-        "test_right": round(right),
-        "diverged": record.diverged,
-    }
-
-
-def complete(name: str, grid: Grid, folder: Path) -> str:
+def complete(name: str, settings: dict, folder: Path, do: Map) -> str:
     """Do the runs that the record lacks; returns one line about it."""
     path = folder / f"{name}.json"
-    record = load(path, name, grid)
-    done, before = {_key(run) for run in record["runs"]}, len(record["runs"])
-    total = len(grid.norms) * (len(grid.rates) * len(grid.tuning_seeds) + len(grid.seeds))
-    if before < total and record["versions"] != versions():
-        raise RecordError(
+    record = load(path, name, settings)
+    before = len(record["runs"])
+    if (cells := missing(record)) and record["versions"] != versions():
+        raise training.RecordError(
             f"{path.name} was begun with {record['versions']}, and this is {versions()}: their "
             f"runs do not mix. Move {path.name} away to start anew."
         )
-    data = training.digits()
-    with tqdm(total=total, initial=before, desc=name, unit="run", disable=None) as bar:
-        for key in plan(grid, record["runs"]):
-            if key not in done:
-                record["runs"].append(run_one(grid, data, *key))
+    with tqdm(total=_total(settings), initial=before, desc=name, unit="run", disable=None) as bar:
+        while cells:
+            for run in do(cells, settings):
+                record["runs"].append(run)
                 save(path, record)
                 bar.update()
+            cells = missing(record)
     return f"{name}: {len(record['runs']) - before} runs done, {before} were there."
 
 
-def main(arguments: list[str]) -> int:
+def _total(settings: dict) -> int:
+    each = len(settings["rates"]) * len(settings["tuning_seeds"]) + len(settings["seeds"])
+    swept = [
+        len(s["norms"]) * len(s["values"]) * len(s["seeds"]) for s in settings.get("sweeps", {}).values()
+    ]
+    return len(settings["norms"]) * each + sum(swept)
+
+
+@functools.cache
+def _data(root: Path | None) -> training.Data:
+    return training.digits() if root is None else training.cifar10(root)
+
+
+def _prepare() -> None:
+    """A process that trains: one thread, float64, and no bar for each run."""
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    os.environ.pop("NORMLIB_PROGRESS", None)
+
+
+def _prepare_worker() -> None:
+    _prepare()
+    sys.stderr = open(os.devnull, "w")  # noqa: SIM115  a terminal would ask for those bars
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers,
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # and they clear away scikit-learn's semaphores
+
+
+def _run(root: Path | None, settings: dict, cell: dict) -> dict:
+    return training.trial(settings, cell, _data(root))
+
+
+@contextmanager
+def workers(count: int, root: Path | None) -> Iterator[Map]:
+    """A map over processes; one worker is this process itself."""
+    _prepare()
+    if count == 1:
+        yield lambda cells, settings: (_run(root, settings, cell) for cell in cells)
+        return
+    with get_context("spawn").Pool(count, _prepare_worker) as pool:
+        yield lambda cells, settings: pool.imap_unordered(functools.partial(_run, root, settings), cells)
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train the grids that lessons draw from.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(GRIDS)}")
     parser.add_argument("--folder", type=Path, default=RECORDS, help="where the records are")
+    parser.add_argument("--workers", type=int, default=2, help="processes of one thread each (default: 2)")
+    parser.add_argument("--data", choices=["digits", "cifar10"], default="digits")
+    parser.add_argument("--root", type=Path, help="where cifar-10-batches-py is; nothing is downloaded")
     options = parser.parse_args(arguments)
     if unknown := set(options.names) - set(GRIDS):
         parser.error(f"no such experiment: {', '.join(sorted(unknown))}; there are {', '.join(GRIDS)}")
+    if (options.data == "cifar10") != (options.root is not None):
+        parser.error("--data cifar10 and --root FOLDER go together")
+    if options.workers < 1:
+        parser.error(f"--workers needs at least 1, got {options.workers}")
+    return options
+
+
+def _chosen(options: argparse.Namespace) -> dict[str, dict]:
+    """Names of records and their settings."""
+    names = options.names or list(GRIDS)
+    if options.root is None:
+        return {name: GRIDS[name] for name in names}
     torch.set_default_dtype(torch.float64)
-    os.environ.pop("NORMLIB_PROGRESS", None)  # one bar, over the runs
     try:
-        for name in options.names or GRIDS:
-            print(complete(name, GRIDS[name], options.folder))
-    except RecordError as error:
+        data = _data(options.root)
+    except (FileNotFoundError, ValueError) as error:
+        raise training.RecordError(str(error)) from error
+    return {f"{name}_cifar10": on_cifar10(name, data) for name in names if "data" in GRIDS[name]}
+
+
+def main(arguments: list[str]) -> int:
+    options = _options(arguments)
+    try:
+        grids = _chosen(options)
+        with workers(options.workers, options.root) as do:
+            for name, settings in grids.items():
+                print(complete(name, settings, options.folder, do), flush=True)
+    except training.RecordError as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -215,4 +189,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the workers as well
     sys.exit(main(sys.argv[1:]))
