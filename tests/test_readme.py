@@ -41,3 +41,10 @@ def test_every_link_to_a_file_leads_to_one():
     ):
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", document.read_text("utf-8")):
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_the_course_map_asks_the_same_questions_in_the_same_order():
+    rows = re.findall(r"^\| (\d\d) \| \[(.+?)\]\(notebooks/(.+?)\)", README, re.M)
+    course_map = (ROOT / "notebooks/reference/course_map.md").read_text("utf-8")
+    assert re.findall(r"^### (\d\d) · \[(.+?)\]\(\.\./(.+?)\)", course_map, re.M) == rows
+    assert len(rows) == 9
