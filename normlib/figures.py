@@ -25,6 +25,12 @@ STYLE = {  # norm: (colour, marker); cool colours use statistics of the data, wa
     "instance_norm": ("#3C0F00", "X"),
     "dyt": ("#D55E00", "D"),
     "dyisru": ("#C577AB", "v"),
+    "weight_norm": ("#7A6A00", "h"),
+    "dyt_sqrt_d": ("#8A3D00", "d"),
+    "dyisru_sqrt_d": ("#8E3B78", ">"),
+    "softcap": ("#A30000", "p"),
+    "qk_norm": ("#006B8F", "<"),
+    "rms_norm_qk": ("#0055AA", "*"),
 }
 
 matplotlib.rcParams.update(
