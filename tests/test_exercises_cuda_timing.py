@@ -177,6 +177,11 @@ def ignores_the_stride(x, w, b, e):
     return norm(x.as_strided(x.shape, (x.shape[-1], 1)), w, b, e)
 
 
+def never_widened(x, w, b, e):
+    centred = x - x.mean(-1, keepdim=True)
+    return centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + e) * w + b
+
+
 def in_place(x, w, b, e):
     y = norm(x, w, b, e)
     x.zero_()
@@ -213,6 +218,8 @@ KERNELS = {
     "stride": (ignores_the_stride, "x.stride(0)"),
     "one pass": (one_pass, "the variance is lost"),
     "stays float32": (lambda x, w, b, e: norm(x.float(), w, b, e), "dtype torch.float32"),
+    "stays float64": (lambda x, w, b, e: norm(x, w, b, e).double(), "dtype torch.float64"),
+    "never widened": (never_widened, "widen what you load"),
     "in place": (in_place, "changed in place"),
 }
 
@@ -245,7 +252,7 @@ LIES = {
     "upside down": ("library", 1.557, "turn it round"),
     "of torch": ("library", 0.793, "of torch's speed"),
     "of fused": ("library", 0.663, "of fused"),
-    "in percent": ("library", 64.2, "off by"),
+    "in percent": ("library", 64.2, "not percent"),
     "share is a string": ("library", "0.64", "expected a number"),
 }
 

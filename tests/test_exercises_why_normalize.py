@@ -103,6 +103,8 @@ GROWTHS = {
     "peak: element-wise": (growth(peak=largest_elementwise), "W ** t is element-wise"),
     "peak: radius": (growth(peak=radius), "peak: eigenvalues do not see it"),
     "peak: Frobenius": (growth(peak=largest_frobenius), "peak: the Frobenius norm"),
+    "peak: one step short": (lambda W, n: growth()(W, n - 1), "the last step counts, too"),
+    "peak: steps ignored": (lambda W, n: growth()(W, 40), "yours looks beyond `steps`"),
     "rate: sigma": (growth(rate=lambda W, g: g[0].item()), "rate: singular values only bound it"),
     "rate: real part": (growth(rate=lambda W, g: torch.linalg.eigvals(W).real.max()), "not the real part"),
     "rate: eigvalsh": (
@@ -198,6 +200,7 @@ CLIPS = {
     "torch's 1e-6": (clipped(lambda gs, limit: limit / (norm_of(gs) + 1e-6)), "torch adds 1e-6"),
     "nothing": (lambda gs, limit: list(gs), "nothing was clipped"),
     "inverse": (clipped(lambda gs, limit: norm_of(gs) / limit), "not by its inverse"),
+    "limit fixed": (clipped(lambda gs, limit: 2 / norm_of(gs)), "use `limit`"),
     "stretched": (always_stretched, "yours was stretched"),
     "zeros": (zero_over_zero, "yours divides 0 by 0"),
     "in place": (torch_in_place, "were changed in place"),
@@ -228,6 +231,15 @@ def test_the_unchanged_answers_of_these_tests_are_accepted():  # so each slip ab
     assert check.growth(growth()).startswith("[ok]")
     assert check.clip(clipped(lambda gs, limit: limit / norm_of(gs))).startswith("[ok]")
     assert check.scale(lambda *m: variance_of_logit(*m) ** -0.5).startswith("[ok]")
+
+
+def test_other_formulas_are_accepted():
+    def inverse_cosh(a, e):
+        return math.acosh(math.sqrt(a / e)) / a if e < a else 0
+
+    assert check.threshold(inverse_cosh).startswith("[ok]")
+    assert check.variance(lambda n, a: 1 / (n * (1 + a * a) / 2)).startswith("[ok]")
+    assert check.clip(lambda gs, n: [g * n / max(norm_of(gs), n) for g in gs]).startswith("[ok]")
 
 
 def test_tensors_and_tuples_are_welcome():

@@ -164,7 +164,7 @@ def test_parameters_of_another_dtype():
 def test_sums_depend_on_the_number_of_programs_by_rounding_only(columns, curve):
     arguments = inputs(13, columns)
     first = check(*arguments, curve=curve, programs=2)
-    for programs in (2, 3, 1000):
+    for programs in (2, 1000):
         got = check(*arguments, curve=curve, programs=programs)
         assert_same_bits(first[:2], got[:2])
         if programs == 2:
