@@ -190,7 +190,10 @@ def layer_norm_kernel(student: Callable) -> None:
     weight, bias = _draw(100, seed=4).bfloat16(), _draw(100, seed=5).bfloat16()
     got = student(x, weight, bias, 1e-5)
     # The interpreter cuts bfloat16 off where a GPU rounds: one unit in the last place, at most 2^-7.
-    expect(got, _truth(x, weight, bias, 1e-5), what="the bfloat16 output", rtol=2**-7, atol=2**-9)
+    try:
+        expect(got, _truth(x, weight, bias, 1e-5), what="the bfloat16 output", rtol=2**-7, atol=2**-9)
+    except Slip as slip:
+        raise Slip(f"{slip} Your float32 is right: widen what you load, round once.") from None
 
 
 def _truth(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
@@ -205,8 +208,7 @@ def _kernel_slips(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> dict[s
         return (of - mean) / divisor(square) * weight + bias
 
     deviation = (x.var(-1, correction=0, keepdim=True) + eps).sqrt()
-    packed = x.as_strided(x.shape, (x.shape[-1], 1))
-    return {
+    slips = {
         "the empty lanes count: there x - mean is -mean. Set it to 0 before you square it.": output(empty=3),
         "the mean divides by dim, the row's length, not by BLOCK.": output(mean=x.sum(-1, keepdim=True) / 8),
         "the variance divides by dim, not by BLOCK.": output(lambda s: (s / 8 + eps).sqrt()),
@@ -221,8 +223,10 @@ def _kernel_slips(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> dict[s
         "the bias is missing.": output() - bias,
         "the gain is missing.": (output() - bias) / weight + bias,
         "every program reads row 0: use tl.program_id(0).": output(of=x[:1].expand_as(x)),
-        "rows lie x.stride(0) elements apart, which is not dim here.": output(of=packed),
     }
+    packed = output(of=x.as_strided(x.shape, (x.shape[-1], 1)))
+    apart = {"rows lie x.stride(0) elements apart, which is not dim here.": packed}
+    return slips if x.is_contiguous() else slips | apart
 
 
 def _far_from_zero(student: Callable) -> None:
@@ -257,6 +261,7 @@ def lie(name, share) -> None:
     slips = {
         "0.96 is what the record claims; count the bytes that the others count.": 0.96,
         "3 / 2 is how much it exaggerates; its share is the copy's time over its own.": 1.5,
+        "a share of 1, please, not percent.": 100 * 36.6 / 57.0,
         "turn it round: the copy's time over its own.": 57.0 / 36.6,
         "that is its share of torch's speed; the copy is asked for.": 45.2 / 57.0,
         "that is its share of fused; the copy is asked for.": 37.8 / 57.0,

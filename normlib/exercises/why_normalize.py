@@ -161,13 +161,19 @@ def variance(student) -> None:
 def growth(student) -> None:
     """student(W, steps) -> (gain of W, largest gain of W^t for t = 1..steps, rate for large t)."""
     W = _turning_shear()
-    got = parts(call(student, W=W, steps=STEPS), "first", "peak", "rate")
+    got = parts(call(student, W=W, steps=STEPS), *RESULTS)
     gains = diagnostics.power_norms(W, STEPS)[1:]
     v = SimpleNamespace(W=W, gains=gains, eigenvalues=torch.linalg.eigvals(W))
     truth = (gains[0], gains.max(), diagnostics.spectral_radius(W))
     for name, value, want, table in zip(RESULTS, got, truth, (FIRST, PEAK, RATE), strict=True):
         slips = {message: float(wrong(v)) for message, wrong in table.items()}
         expect(value, want.item(), slips, name)
+    peak = parts(call(student, W=W, steps=2), *RESULTS)[1]
+    slips = {
+        "peak: the last step counts, too: t = 1..steps, and range(1, steps) ends before it.": gains[0].item(),
+        "peak: with steps = 2 only two steps count; yours looks beyond `steps`.": gains.max().item(),
+    }
+    expect(peak, gains[1].item(), slips, "peak for steps = 2, where it still grows,")
 
 
 RESULTS = ("first", "peak", "rate")
@@ -197,6 +203,12 @@ def clip(student) -> None:
         "a gradient shorter than the limit stays as it is; yours was stretched.": _flat(long) * LIMIT / norm
     }
     expect(_clipped(student, short), _flat(short), slips, "a gradient below the limit")
+    expect(
+        _clipped(student, long, 5.0),
+        _flat(diagnostics.clip_by_norm(long, 5.0)),
+        {"with another limit the length is still 2: use `limit`.": _flat(long) * LIMIT / norm},
+        "the gradient clipped at 5",
+    )
     if not _clipped(student, [torch.zeros_like(g) for g in long]).eq(0).all():
         raise Slip("a gradient of zeros must stay zero; yours divides 0 by 0.")
 
@@ -220,10 +232,10 @@ def _flat(tensors) -> Tensor:
     return torch.cat([t.reshape(-1) for t in tensors])
 
 
-def _clipped(student, gradients: list[Tensor]) -> Tensor:
+def _clipped(student, gradients: list[Tensor], limit: float = LIMIT) -> Tensor:
     """What the student makes of copies, in one vector; Slip if it wrote into them or changed shapes."""
     given = [g.clone() for g in gradients]
-    got = parts(student(given, LIMIT), *(f"tensor {i + 1}" for i in range(len(gradients))))
+    got = parts(student(given, limit), *(f"tensor {i + 1}" for i in range(len(gradients))))
     if len(given) != len(gradients) or not all(map(torch.equal, given, gradients)):
         raise Slip("the gradients that came in were changed in place; return new tensors.")
     if [getattr(t, "shape", None) for t in got] != [g.shape for g in gradients]:
