@@ -140,6 +140,8 @@ def workers(count: int, root: Path | None) -> Iterator[Map]:
         return
     with get_context("spawn").Pool(count, _prepare_worker) as pool:
         yield lambda cells, settings: pool.imap_unordered(functools.partial(_run, root, settings), cells)
+        pool.close()
+        pool.join()  # nothing is left to do; ended halfway, a worker leaves a semaphore behind
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
