@@ -46,6 +46,10 @@ def triton_runs_here() -> bool:
     return sys.platform == "linux" or importlib.util.find_spec("triton") is not None
 
 
+def left_out_here(cell: NotebookNode) -> bool:
+    return "triton" in cell.metadata.get("tags", []) and not triton_runs_here()
+
+
 class StrictKernel(RunningKernel):
     """A kernel of this very Python that treats cells as Jupyter does and whose death is noticed at once."""
 
@@ -93,7 +97,7 @@ class StrictNotebook(IPyNbFile):
                 cell=cell.cell,
                 options=cell.options,
             )
-            if "triton" in cell.cell.metadata.get("tags", []) and not triton_runs_here():
+            if left_out_here(cell.cell):
                 strict.add_marker(pytest.mark.skip(reason=f"triton has no wheel for {sys.platform}"))
             yield strict
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import nbformat
 import torch
+from nbstrict import left_out_here
 
 SOLUTIONS = Path(__file__).resolve().parents[1] / "notebooks" / "solutions"
 
@@ -21,7 +22,8 @@ def load(lesson: str) -> dict:
     default = torch.get_default_dtype()
     try:
         for cell in [code[0], *(c for c in code[1:] if "solution" in c.metadata.get("tags", []))]:
-            exec(compile(cell.source, f"{path.name}:{cell.id}", "exec"), namespace)
+            if not left_out_here(cell):
+                exec(compile(cell.source, f"{path.name}:{cell.id}", "exec"), namespace)
     finally:
         torch.set_default_dtype(default)
     return namespace
