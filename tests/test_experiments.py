@@ -86,7 +86,7 @@ def test_two_workers_make_the_record_of_one(tool, tmp_path):
 
 def test_a_complete_record_is_left_as_it_is(tool, made, capsys):
     before = made.read_bytes()
-    assert run(tool, made.parent, NAME, workers=2) == 0
+    assert run(tool, made.parent, NAME) == 0
     assert f"0 runs done, {RUNS} were there" in capsys.readouterr().out
     assert made.read_bytes() == before
 
