@@ -10,7 +10,8 @@ def conditional_mean(x: Tensor, y: Tensor, bins: int = 64) -> tuple[Tensor, Tens
     E[y | x_i] has the smallest mean squared error of all functions of x_i alone: no element-wise layer can
     come nearer to y. Entries of all positions are pooled; piecewise_linear evaluates it, best on other data.
 
-    Args: x, y of one shape; knots come out increasing, fewer than bins where x repeats a value often.
+    Args: x, y of one shape; knots come out increasing, fewer than bins where x repeats a value often. Values
+        that are equal but for rounding should be rounded first: the last bit would sort them into bins.
     Raises: ValueError (shapes; fewer values than bins).
     Source: the conditional mean as a projection in L2; Hastie et al. 2009, section 2.4.
     """
