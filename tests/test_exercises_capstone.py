@@ -57,6 +57,12 @@ MEASURES = {
     "peak by smallest": (measures(peak=lambda n: max(n) / min(n)), "not by the smallest"),
     "peak by mean": (measures(peak=lambda n: max(n) / mean(n)), "not by the mean"),
     "peak's place": (measures(peak=lambda n: n.index(max(n)) + 1), "the place of the largest"),
+    "peak by the one before": (
+        measures(peak=lambda n: max(n[i + 1] / n[i] for i in range(len(n) - 1))),
+        "peak: each norm is compared with the first",
+    ),
+    "peak without step 1": (measures(peak=lambda n: max(n[1:]) / n[0]), "the first counts"),
+    "four steps for ever": (measures(stability=lambda n: sum(n) / n[0] / 4), "stability of the norms 4, 2"),
     "the step": (measures(speed=lambda r, s, of: first(r, s, of)), "one over the step"),
     "evaluations": (
         measures(speed=lambda r, s, of: 1 / (s.index(first(r, s, of)) + 1)),
@@ -69,6 +75,10 @@ MEASURES = {
     "never: infinity": (measures(speed=or_else(lambda s: math.inf)), "not infinity"),
     "never: NaN": (measures(speed=or_else(lambda s: math.nan)), "not NaN"),
     "never: None": (measures(speed=or_else(lambda s: None)), "0.0, not None"),
+    "of 400 for ever": (
+        measures(speed=lambda r, s, of: 1 / f if (f := first(r, s, 400)) else 0.0),
+        "reaches 90 % at step 10",
+    ),
     "last time below": (
         measures(
             speed=lambda r, s, of: next(
@@ -116,6 +126,14 @@ INTERVALS = {
     "sum": (interval(right_half, lambda a, b: (a - b).sum()), "divide by the number of seeds"),
     "ends exchanged": (interval(lambda a, b, t: -right_half(a, b, t)), "the ends are exchanged"),
     "half the width": (lambda a, b, t: ((a - b).mean(), right_half(a, b, t), 0.0), "half the width"),
+    "low of five for ever": (
+        lambda a, b, t: (
+            (a - b).mean(),
+            (a - b).mean() - t * (a - b).std() / 5**0.5,
+            (a - b).mean() + right_half(a, b, t),
+        ),
+        "low for three seeds",
+    ),
     "five for ever": (interval(lambda a, b, t: t * (a - b).std() / 5**0.5), "for three seeds"),
 }
 
@@ -171,6 +189,13 @@ RATES = {
     "the higher of equals": (of_equals_the_higher, "take the lower"),
     "the largest": (lambda runs: max(run["lr"] for run in runs), "the largest rate"),
     "the count": (best_count, "return the rate that earned it"),
+    "the first met of equals": (
+        lambda runs: max(
+            {run["lr"]: 0 for run in runs},
+            key=lambda rate: mean(last(r) for r in runs if (r["lr"], r["phase"]) == (rate, "tuning")),
+        ),
+        "take the lower",
+    ),
     "always 0.003": (lambda runs: 0.003, "when 0.003 and 0.005 were not tried"),
     "empty curve": (choose(lambda g: mean(r["validation"][-1] for r in g)), "raised IndexError"),
 }

@@ -13,7 +13,7 @@ import torch
 
 from normlib.exercises.verdict import Slip, call, exercise, expect, parts
 
-RUN = {"norms": [2.0, 3.0, 1.0, 0.8], "right": [200, 340, 360, 372, 390], "steps": [5, 10, 15, 20, 25]}
+RUN = {"norms": [2.0, 2.2, 2.8, 0.8], "right": [200, 340, 360, 372, 390], "steps": [5, 10, 15, 20, 25]}
 OF = 400  # right answers out of; 360 are exactly 90 %
 STABILITIES = {  # n: the gradient norms
     "stability: divide by the FIRST norm, not by the last.": lambda n: mean(n) / n[-1],
@@ -36,6 +36,9 @@ PEAKS = {
         n.index(max(n)) + 1
     ),
     "peak: that is the last norm; take the largest.": lambda n: n[-1] / n[0],
+    "peak: each norm is compared with the first, not with the one before.": (
+        lambda n: max(b / a for a, b in pairwise(n))
+    ),
 }
 SPEEDS = {
     "speed: one over the step, not the step.": 15.0,
@@ -88,8 +91,12 @@ def measures(student) -> None:
     if never is None:
         raise Slip("speed of a run that never gets there: 0.0, not None.")
     expect(never, 0.0, NEVER, "speed of a run that never gets there")
-    again = student([1.0], [370, 340, 380], [10, 20, 30], OF)[2]
-    expect(again, 0.1, what="speed of a run that reaches 90 % at step 10 and falls back")
+    again = parts(
+        student([4.0, 2.0], [500, 925, 850, 950], [5, 10, 20, 30], 1000), "stability", "peak", "speed"
+    )
+    expect(again[2], 0.1, what="speed of a run that reaches 90 % at step 10 and falls back")
+    expect(again[0], 0.75, what="stability of the norms 4, 2")
+    expect(again[1], 1.0, what="peak of the norms 4, 2 (the first counts)")
 
 
 @exercise("Exercise 2 (a paired interval)")
@@ -111,8 +118,10 @@ def interval(student) -> None:
         ends[f"{end}: that is half the width; take it off the mean, and add it."] = half
         expect(value, middle + sign * half, ends, end)
     three = parts(call(student, a=FIRST[:3], b=SECOND[:3], t=4.303), "mean", "low", "high")
-    d = v.d[:3]
-    expect(three[2], (d.mean() + 4.303 * d.std() / 3**0.5).item(), what="high for three seeds and t = 4.303")
+    middle, half = v.d[:3].mean().item(), (4.303 * v.d[:3].std() / 3**0.5).item()
+    ends = {"mean": middle, "low": middle - half, "high": middle + half}
+    for value, (name, want) in zip(three, ends.items(), strict=True):
+        expect(value, want, what=f"{name} for three seeds and t = 4.303")
 
 
 def _final(run: Mapping) -> float:
@@ -145,7 +154,7 @@ LEAKS = {  # the score by which each wrong rate is the best
         _over("tuning", _final, max)
     ),
     "a diverged run counts as 0, whatever it had reached before.": _over("tuning", _last_seen),
-    "a diverged run counts as 0; leaving it out rewards rates that diverge.": _survivors,
+    "a diverged run counts as 0; leaving it out (or a median) rewards rates that diverge.": _survivors,
     "that rate had the best moment on the way; take the last validation count.": (
         _over("tuning", lambda run: 0 if run["diverged"] else max(run["validation"], default=0))
     ),
@@ -161,7 +170,7 @@ LEAKS = {  # the score by which each wrong rate is the best
 @exercise("Exercise 3 (a rate chosen fairly)")
 def fair_rate(student) -> None:
     """student(runs): the rate with the best mean validation count at the end of its tuning runs."""
-    runs = made_up_runs()
+    runs = made_up_runs()[::-1]  # of equals the lower comes last
     got = student([dict(run, validation=list(run["validation"])) for run in runs])
     grouped = {rate: [run for run in runs if run["lr"] == rate] for rate in {run["lr"] for run in runs}}
     slips = {text: max(sorted(grouped), key=lambda r: score(grouped[r])) for text, score in LEAKS.items()}
