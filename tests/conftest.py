@@ -10,7 +10,7 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def float64_as_in_the_lessons():
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)

@@ -4,6 +4,7 @@ from functools import cache
 from pathlib import Path
 
 import nbformat
+import pytest
 import torch
 from nbstrict import left_out_here
 
@@ -27,3 +28,13 @@ def load(lesson: str) -> dict:
     finally:
         torch.set_default_dtype(default)
     return namespace
+
+
+def every_slip(cases: dict):
+    """Parametrizes a test with (check_, answer, message) from {check: {name: (answer, message)}}."""
+    found = [
+        pytest.param(check_, *case, id=f"{check_.__name__}: {name}")
+        for check_, named in cases.items()
+        for name, case in named.items()
+    ]
+    return pytest.mark.parametrize(("check_", "answer", "message"), found)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from solutions import every_slip
 
 from normlib import gradients
 from normlib.exercises import batch_norm as check
@@ -245,18 +246,10 @@ NUMBER = {
 }
 
 
-WRONG = [
-    pytest.param(check_, *case, id=f"{check_.__name__}: {name}")
-    for check_, cases in (
-        (check.forward, FORWARD),
-        (check.input_gradient, GRADIENT),
-        (check.running_variance, NUMBER),
-    )
-    for name, case in cases.items()
-]
+WRONG = {check.forward: FORWARD, check.input_gradient: GRADIENT, check.running_variance: NUMBER}
 
 
-@pytest.mark.parametrize(("check_", "answer", "message"), WRONG)
+@every_slip(WRONG)
 def test_a_wrong_answer_is_named(check_, answer, message):
     verdict = check_(answer)
     assert verdict.startswith("[x]")

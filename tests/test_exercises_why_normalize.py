@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from solutions import every_slip
 
 from normlib.exercises import why_normalize as check
 
@@ -207,20 +208,16 @@ CLIPS = {
     "one vector": (lambda gs, limit: torch.cat([g.reshape(-1) for g in gs]), "a Tensor"),
     "flattened": (lambda gs, limit: [g.reshape(-1) for g in gs], "the shapes that came in"),
 }
-WRONG = [
-    pytest.param(check_, *case, id=f"{check_.__name__}: {name}")
-    for check_, cases in (
-        (check.threshold, THRESHOLDS),
-        (check.variance, VARIANCES),
-        (check.growth, GROWTHS),
-        (check.scale, SCALES),
-        (check.clip, CLIPS),
-    )
-    for name, case in cases.items()
-]
+WRONG = {
+    check.threshold: THRESHOLDS,
+    check.variance: VARIANCES,
+    check.growth: GROWTHS,
+    check.scale: SCALES,
+    check.clip: CLIPS,
+}
 
 
-@pytest.mark.parametrize(("check_", "answer", "message"), WRONG)
+@every_slip(WRONG)
 def test_a_wrong_answer_is_named(check_, answer, message):
     verdict = check_(answer)
     assert verdict.startswith("[x]")

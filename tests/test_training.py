@@ -8,13 +8,7 @@ from torch import nn
 
 from normlib import layers, training
 
-
-@pytest.fixture(scope="module", autouse=True)
-def float64():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(before)
+pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
 @pytest.fixture(scope="module")

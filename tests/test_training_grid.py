@@ -23,12 +23,7 @@ IN_ATTENTION = ("qk_norm", "rms_norm_qk")
 PAIRS = [(m, c) for m in MODELS for c in training.CONTENDERS if m == "transformer" or c not in IN_ATTENTION]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def float64():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(before)
+pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
 @pytest.fixture(scope="module")

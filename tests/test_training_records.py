@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
 from normlib import training
 from normlib.training.records import BRIEF, CURVES, HEAD, key
@@ -178,12 +177,10 @@ def test_the_stored_records_are_complete_and_of_these_grids(grids, name):
 TOLERANCE = 2
 
 
+@pytest.mark.usefixtures("float64_as_in_the_lessons")
 def test_a_run_of_a_stored_record_gives_the_same_verdict_again():
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
     record = training.load_record(RECORDS / "capstone_mlp.json")
     stored = next(run for run in record["runs"] if run["phase"] == "final" and run["norm"] == "rms_norm")
     live = training.trial(record["settings"], stored)
-    torch.set_default_dtype(default)
     assert live.keys() == stored.keys()
     assert training.same_verdict(live, stored, TOLERANCE)

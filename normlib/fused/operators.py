@@ -1,6 +1,6 @@
 """The operators normlib::norm and normlib::curve with their backwards: what autograd and torch.compile see.
 
-Each takes any shape; rows.py makes rows (M, D) of it, for the Triton kernels on CUDA and for blocked.py
+Each takes any shape; dispatch.py makes rows (M, D) of it, for the Triton kernels on CUDA and for blocked.py
 elsewhere. A gradient that nobody wants is not computed and comes back as an empty tensor.
 """
 
