@@ -19,7 +19,7 @@ CANDIDATES := $(if $(PYTHON),"$(PYTHON)",python3 python3.14 python3.13 python3.1
 PYTEST := $(VENV_PYTHON) -m pytest
 # One thread a worker: two workers with two threads each would wait for each other.
 PARALLEL := -n $(WORKERS) --dist loadfile
-STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_layering.py tests/test_equations.py tests/test_notebooks.py
+STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_layering.py tests/equations/test_equations.py tests/notebooks/test_notebooks.py
 
 .PHONY: lab test check notebooks experiments bench test-portable environment
 
@@ -27,7 +27,7 @@ lab: environment
 	@$(VENV_PYTHON) tools/lab.py $(LAB_ARGS)
 
 test: check
-	OMP_NUM_THREADS=1 $(PYTEST) -p tests.nbstrict $(PARALLEL) $(addprefix --ignore=,$(STATIC_TESTS)) tests notebooks
+	OMP_NUM_THREADS=1 $(PYTEST) -p tests.notebooks.nbstrict $(PARALLEL) $(addprefix --ignore=,$(STATIC_TESTS)) tests notebooks
 
 check: environment
 	$(VENV_PYTHON) -m ruff format --check .
@@ -49,7 +49,7 @@ test-portable: environment
 	@for capability in default avx2; do for threads in 1 2; do \
 	  echo "ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads"; \
 	  ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads OMP_WAIT_POLICY=PASSIVE \
-	    $(PYTEST) -q -p tests.nbstrict $(PARALLEL) notebooks || exit 1; \
+	    $(PYTEST) -q -p tests.notebooks.nbstrict $(PARALLEL) notebooks || exit 1; \
 	done; done
 
 # A candidate has to run, not only to exist: a pyenv shim or the Windows Store's stub may stand in for a Python that is not there.

@@ -1,5 +1,5 @@
 """normlib: normalization layers that can be read, and are equal to torch's; the library under the course."""
 
-from normlib import diagnostics, functional, fused, gradients, layers
+from normlib import functional, fused, gradients, layers
 
-__all__ = ["diagnostics", "functional", "fused", "gradients", "layers"]
+__all__ = ["functional", "fused", "gradients", "layers"]

@@ -1,4 +1,4 @@
-"""Who may import whom (DESIGN.md, section 1), and how large a file and a function may be."""
+"""Who may import whom (DESIGN.md, section 1)."""
 
 import ast
 import subprocess
@@ -8,23 +8,39 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FILES = sorted((ROOT / "normlib").rglob("*.py"))
-LEAVES = {"functional", "gradients", "kernels", "timing", "diagnostics", "figures"}
-MAY_IMPORT = {  # part of normlib -> the other parts it may import
-    **{leaf: set() for leaf in LEAVES},
+HOUSES = ["normlib", "normcourse"]
+FILES = sorted(path for house in HOUSES for path in (ROOT / house).rglob("*.py"))
+MAY_IMPORT = {  # room -> the rooms it may import
+    "functional": set(),
+    "kernels": set(),
+    "gradients": set(),
+    "fused": {"functional", "gradients", "kernels"},  # functional: the same checks, and vmap and torch.func
     "layers": {"functional", "fused"},
-    "fused": {"functional", "kernels", "gradients"},  # functional: the same checks, and vmap and torch.func
     "surgery": {"layers"},
+    "normlib": {"functional", "gradients", "layers", "fused"},
+    "measures": set(),
+    "figures": set(),
+    "timing": set(),
     "training": {"layers"},
-    "exercises": {"functional", "gradients", "layers", "fused", "diagnostics", "surgery", "timing"},
-    "__init__": {"functional", "gradients", "layers", "diagnostics", "fused"},
-}
-ONLY_IN = {"matplotlib": {"figures"}, "triton": {"kernels"}, "sklearn": {"training"}, "tqdm": {"training"}}
-HEAVY = {"triton", "matplotlib", "sklearn", "tqdm"}
+    "checks": {
+        "functional", "gradients", "layers", "fused", "surgery", "measures", "timing", "training",
+    },
+    "normcourse": set(),
+}  # fmt: skip
+ONLY_IN = {"matplotlib": {"figures"}, "sklearn": {"training"}, "tqdm": {"training"}}
+TRITON = {"kernels", "timing"}
+LIBRARY_NEEDS = {"torch", "numpy"}
+COURSE_NEEDS = {"IPython", "PIL", "ipykernel", "matplotlib", "scipy", "sklearn", "tqdm", "triton"}
 
 
-def part(path):
-    return path.relative_to(ROOT / "normlib").with_suffix("").parts[0]
+def house(path):
+    return path.relative_to(ROOT).parts[0]
+
+
+def room(path):
+    """The folder or file below its house; the house itself for its __init__.py."""
+    inside = path.relative_to(ROOT).with_suffix("").parts[1]
+    return house(path) if inside == "__init__" else inside
 
 
 def imported(tree):
@@ -37,28 +53,34 @@ def imported(tree):
             yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
 
 
-def parts_of_normlib(tree):
-    known = {part(path) for path in FILES}
-    return {name.split(".")[1] for name in imported(tree) if name.startswith("normlib.")} & known
+def rooms_used(tree):
+    """The rooms of ours that a file imports from."""
+    known = {room(path) for path in FILES}
+    ours = (name.split(".") for name in imported(tree) if name.split(".")[0] in HOUSES)
+    return {parts[1] for parts in ours if len(parts) > 1} & known
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def each_file(test):
+    return pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))(test)
+
+
+@each_file
 def test_imports_go_one_way(path):
-    tree, own = ast.parse(path.read_text("utf-8")), part(path)
-    assert parts_of_normlib(tree) - {own} <= MAY_IMPORT[own]
+    tree = ast.parse(path.read_text("utf-8"))
+    assert rooms_used(tree) - {room(path)} <= MAY_IMPORT[room(path)]
     for name in imported(tree):
-        assert own in ONLY_IN.get(name.split(".")[0], {own}), name
+        package = name.split(".")[0]
+        assert room(path) in ONLY_IN.get(package, {room(path)}), name
+        assert package != "triton" or room(path) in TRITON, name
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_sizes(path):
-    text = path.read_text("utf-8")
-    assert len(text.splitlines()) <= 300
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef):
-            body = node.body[1:] if ast.get_docstring(node) else node.body
-            lines = node.body[-1].end_lineno - body[0].lineno + 1 if body else 0
-            assert lines <= 25, f"{node.name}: {lines} lines"
+@each_file
+def test_the_library_needs_torch_and_numpy_and_never_the_course(path):
+    if house(path) == "normlib":
+        packages = {name.split(".")[0] for name in imported(ast.parse(path.read_text("utf-8")))}
+        allowed = LIBRARY_NEEDS | {"normlib", "triton"} | set(sys.stdlib_module_names)
+        assert packages <= allowed
+        assert "triton" not in packages or room(path) == "kernels"
 
 
 PLAIN_MODULES = {"math", "collections", "torch", "normlib"}
@@ -75,7 +97,7 @@ def not_plain(tree):
 
 def test_the_second_witness_uses_no_autograd():
     for path in FILES:
-        if part(path) == "gradients":
+        if room(path) == "gradients":
             assert not_plain(ast.parse(path.read_text("utf-8"))) == set(), path
 
 
@@ -94,11 +116,20 @@ def test_what_is_not_plain_arithmetic_is_seen(source):
     assert not_plain(ast.parse(source))
 
 
-def test_import_is_light():
-    absent = (
-        f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r}))"  # None: importing it raises ImportError
-    )
-    subprocess.run([sys.executable, "-c", f"{absent}; import normlib"], check=True)
+def test_every_module_of_the_library_is_imported_without_the_packages_of_the_course():
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for path in FILES
+        if house(path) == "normlib" and (room(path) != "kernels" or path.stem == "__init__")
+    ]
+    script = f"""
+import importlib, sys
+sys.modules.update(dict.fromkeys({sorted(COURSE_NEEDS)!r}))  # None: importing it raises ImportError
+for module in {modules!r}:
+    importlib.import_module(module)
+assert "normcourse" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
 
 
 @pytest.mark.parametrize(
@@ -111,4 +142,4 @@ def test_import_is_light():
     ],
 )
 def test_the_reader_of_imports_sees_them_all(source, found):
-    assert parts_of_normlib(ast.parse(source)) == found
+    assert rooms_used(ast.parse(source)) == found

@@ -18,7 +18,7 @@ import torch
 from bench_cases import NOT_TIMED, Case, cpu_cases, field, goals, gpu_cases
 from tqdm import tqdm
 
-from normlib import timing
+from normcourse import timing
 
 ROOT = Path(__file__).resolve().parents[1]
 # glibc hands large blocks back to the system at once, which maps and clears new pages for the next call.

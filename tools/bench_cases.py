@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from normlib import functional, fused, timing
+from normcourse import timing
+from normlib import functional, fused
 
 EPS = 1e-6
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}

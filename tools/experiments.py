@@ -26,8 +26,8 @@ import torch
 from grids import GRIDS, on_cifar10
 from tqdm import tqdm
 
-from normlib import training
-from normlib.training.records import HEAD, key
+from normcourse import training
+from normcourse.training.records import HEAD, key
 
 RECORDS = Path(__file__).resolve().parents[1] / "notebooks/records"
 Map = Callable[[list[dict], dict], Iterator[dict]]  # cells and settings to finished runs, in any order

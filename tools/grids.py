@@ -1,6 +1,6 @@
 """The grids that tools/experiments.py trains: settings alone, as their records store them."""
 
-from normlib import training
+from normcourse import training
 
 SEEDS = [0, 1, 2, 3, 4]
 FEW = [0, 1, 2]  # the sweeps' seeds: the same as the first final runs'

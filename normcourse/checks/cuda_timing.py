@@ -1,0 +1,274 @@
+"""Checks of lesson 07, timing: one per exercise, and the simulated GPU that the lesson times."""
+
+import functools
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from normcourse.checks.verdict import Slip, exercise, expect, unchanged
+from normlib import functional
+
+UNITS = {"milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
+
+
+@dataclass(frozen=True)
+class Event:
+    """A mark in the queue of a Device; `Device.elapsed` reads two of them."""
+
+    moment: float
+    place: int
+
+
+class Device:
+    """A simulated GPU: work is queued and the host runs ahead. Its clock is its own, so every run agrees.
+
+    A kernel's first call takes the host `first` seconds (loading, compiling), every call `launch`. The device
+    needs `start` and the bytes over `bandwidth`, thrice that where they still lie in the cache. After
+    every `interrupt` kernels something else holds it for 300 µs.
+    """
+
+    def __init__(self, bandwidth=4e12, launch=6e-6, start=2e-6, first=0.5, cache=50e6, interrupt=0):
+        self.bandwidth, self.launch, self.start, self.first = bandwidth, launch, start, first
+        self.cache, self.interrupt = cache, interrupt
+        self._host = self._free = 0.0  # what the host's clock shows; when the queue will be empty
+        self._known, self._cached, self._count = set(), None, 0
+        self.log, self.spans = [], []  # what was queued; the parts of it between two marks that were read
+
+    def run(self, kernel: str, moved: float) -> None:
+        """Queue a kernel that moves so many bytes."""
+        if kernel not in self._known:
+            self._known.add(kernel)
+            self._host += self.first
+            self.log.append("first")
+        warm = self._cached == kernel and moved <= self.cache
+        self._host += self.launch
+        self._queue("warm" if warm else "cold", self.start + moved / (self.bandwidth * (3 if warm else 1)))
+        self._cached, self._count = kernel, self._count + 1
+        if self.interrupt and self._count % self.interrupt == 0:
+            self._queue("interrupt", 300e-6)
+
+    def flush(self) -> None:
+        """Queue a write of four times the cache, which leaves nothing else in it."""
+        self._host += self.launch
+        self._queue("flush", 4 * self.cache / self.bandwidth)
+        self._cached = None
+
+    def synchronize(self) -> None:
+        """Let the host wait until the queue is empty."""
+        self._host = max(self._host, self._free)
+        self.log.append("synchronize")
+
+    def clock(self) -> float:
+        """The host's clock, in seconds."""
+        return self._host
+
+    def event(self) -> Event:
+        """Queue a mark; the device stamps it with the time when it gets there."""
+        self._free = max(self._host, self._free)
+        return Event(self._free, len(self.log))
+
+    def elapsed(self, first: Event, last: Event) -> float:
+        """Seconds between two marks; RuntimeError if the device has not come to the second yet."""
+        if last.moment > self._host:
+            raise RuntimeError("the device has not reached the last event: synchronize before you read it")
+        self.spans.append((last.moment - first.moment, self.log[first.place : last.place]))
+        return last.moment - first.moment
+
+    def _queue(self, what: str, seconds: float) -> None:
+        self.log += ["idle", what] if self._host > self._free else [what]
+        self._free = max(self._host, self._free) + seconds
+
+
+@exercise("Exercise 1 (bytes of a backward)")
+def backward_bytes(student: Callable) -> None:
+    """student(rows, dim, size, programs): bytes of the backward of add + RMSNorm.  [EQ-BYTES-BACKWARD]"""
+    for sizes in ((700, 48, 1, 9), (8000, 4096, 2, 132)):  # rows, dim, bytes an element, programs
+        got, want = student(*sizes), _moved(sizes)
+        expect(got, want, _byte_slips(sizes), "the number of bytes", rtol=1e-12)
+
+
+def _moved(sizes, large=4, gain=2, stats=0, stat_size=4, partials=0, partial_size=4, passes=2) -> float:
+    """Large tensors, gain and its gradient, one number a row, partial sums of the gain's gradient."""
+    rows, dim, size, programs = sizes
+    tensors = (large * rows + gain) * dim * size
+    sums = passes * (partials or programs) * dim * partial_size
+    return float(tensors + (stats or rows) * stat_size + sums)
+
+
+def _byte_slips(sizes: tuple[int, int, int, int]) -> dict[str, float]:
+    rows, dim, size, programs = sizes
+    moved = functools.partial(_moved, sizes)
+    return {
+        "3 large tensors are plain RMSNorm. Here h goes on too, with a gradient dh.": moved(large=3),
+        "5 large tensors: dx and dr are the same numbers, so one tensor is written for both.": moved(large=5),
+        "2 large tensors are a forward: h, dy and dh are read, one gradient is written.": moved(large=2),
+        "6 large tensors: x and r are not read again, their sum h was kept.": moved(large=6),
+        "the partial sums of dw are missing: each program writes a row, and all are read.": moved(passes=0),
+        "the partial sums are written AND read again.": moved(passes=1),
+        "partial sums are fp32: 4 bytes each, whatever the tensors are.": moved(partial_size=size),
+        "one partial row per PROGRAM, not per row of h.": moved(partials=rows),
+        "rstd is missing: 4 bytes a row.": moved(stat_size=0),
+        "rstd is fp32: 4 bytes a row, whatever the tensors are.": moved(stat_size=size),
+        "RMSNorm keeps no mean: 4 bytes a row, not 8.": moved(stat_size=8),
+        "rstd is one number a ROW, not a feature.": moved(stats=dim),
+        "w is read and dw is written; you count one of the two.": moved(gain=1),
+        "w is read and dw is written; you count neither.": moved(gain=0),
+        "RMSNorm has no bias, so no db.": moved(gain=3),
+        "those are elements, not bytes.": 4.0 * rows * dim + 2 * dim + rows + 2 * programs * dim,
+    }
+
+
+@exercise("Exercise 2 (the broken benchmark)")
+def stopwatch(student: Callable) -> None:
+    """student(device, run) -> seconds for which one call, compiled and not in the cache, holds the device."""
+    for moved, settings in ((8e6, {}), (268e6, {}), (2e6, {"launch": 15e-6}), (8e6, {"interrupt": 7})):
+        device = Device(**settings)
+        right = device.start + moved / device.bandwidth
+        got = student(device, lambda device=device, moved=moved: device.run("kernel", moved))
+        habit = _habit(device, right)
+        what = f"the time of a kernel of {moved / 1e6:g} MB"
+        slips = {f"seconds, please, not {unit}.": scale * right for unit, scale in UNITS.items()}
+        try:
+            expect(got, right, slips, what, rtol=0.01, atol=0.0)
+        except Slip as slip:
+            raise Slip(habit if habit and " is off by " in str(slip) else str(slip)) from None
+
+
+def _habit(device: Device, right: float) -> str:
+    """What the log says about a time that is wrong: the first habit that explains it."""
+    inside = {what for _, span in device.spans for what in span}
+    calls = [sum(what in ("warm", "cold") for what in span) for _, span in device.spans]
+    waits = "synchronize" in device.log
+    causes = {
+        "nothing ran: call run().": not {"warm", "cold"} & set(device.log),
+        "that is the launch: the host does not wait for the device. Synchronize before you read the clock.": (
+            not calls and not waits
+        ),
+        "the host's clock holds launches and waiting too: put device.event() before and after the call.": (
+            not calls
+        ),
+        "the flush is between your marks: queue it before the first one.": "flush" in inside,
+        "the call is not between your marks.": 0 in calls,
+        **_averages(device, right, inside),
+        "those bytes lie in the cache: queue device.flush() before each call.": "warm" in inside,
+        "between your marks the device waits for the host: queue a flush, which is long, before the first.": (
+            "idle" in inside
+        ),
+        "divide by the number of calls between your marks.": max(calls, default=0) > 1,
+    }
+    return next((message for message, holds in causes.items() if holds), "")
+
+
+def _averages(device: Device, right: float, inside: set[str]) -> dict[str, bool]:
+    times = [seconds for seconds, _ in device.spans]
+    good = bool(times) and abs(statistics.median(times) / right - 1) < 0.01
+    return {
+        "the first call is in your average, and it compiles: warm up before you measure.": (
+            good and "first" in inside
+        ),
+        "something else held the device in a few calls: take the median, not the mean.": (
+            good and "interrupt" in inside
+        ),
+    }
+
+
+@exercise("Exercise 3 (a kernel)")
+def layer_norm_kernel(student: Callable) -> None:
+    """student(x, weight, bias, eps) launches a LayerNorm kernel on rows of float32 or bfloat16.  [EQ-LN]"""
+    weight, bias, eps = (1 + 0.3 * _draw(5, seed=1)).float(), _draw(5, seed=2).float(), 0.1
+    wide = (0.5 + _draw(4, 9)).float()
+    for x in (wide[:, :5].contiguous(), wide[:, :5]):
+        before = x.clone()
+        got = student(x, weight.clone(), bias.clone(), eps)
+        unchanged("x", before, x)
+        expect(got, _truth(x, weight, bias, eps), _kernel_slips(x, weight, bias, eps), rtol=1e-5, atol=1e-6)
+    _far_from_zero(student)
+    x = (2 * _draw(6, 100, seed=3)).bfloat16()
+    weight, bias = _draw(100, seed=4).bfloat16(), _draw(100, seed=5).bfloat16()
+    got = student(x, weight, bias, 1e-5)
+    # The interpreter cuts bfloat16 off where a GPU rounds: one unit in the last place, at most 2^-7.
+    try:
+        expect(got, _truth(x, weight, bias, 1e-5), what="the bfloat16 output", rtol=2**-7, atol=2**-9)
+    except Slip as slip:
+        raise Slip(f"{slip} Your float32 is right: widen what you load, round once.") from None
+
+
+def _truth(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    double = (x.double(), x.shape[-1:], weight.double(), bias.double(), eps)
+    return functional.layer_norm(*double).to(x.dtype)
+
+
+def _kernel_slips(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> dict[str, Tensor]:
+    def output(divisor=lambda square: (square / 5 + eps).sqrt(), mean=None, empty=0, of=x):
+        mean = of.mean(-1, keepdim=True) if mean is None else mean
+        square = (of - mean).square().sum(-1, keepdim=True) + empty * mean.square()
+        return (of - mean) / divisor(square) * weight + bias
+
+    deviation = (x.var(-1, correction=0, keepdim=True) + eps).sqrt()
+    slips = {
+        "the empty lanes count: there x - mean is -mean. Set it to 0 before you square it.": output(empty=3),
+        "the mean divides by dim, the row's length, not by BLOCK.": output(mean=x.sum(-1, keepdim=True) / 8),
+        "the variance divides by dim, not by BLOCK.": output(lambda s: (s / 8 + eps).sqrt()),
+        "the variance divides by dim, not by dim - 1.": output(lambda s: (s / 4 + eps).sqrt()),
+        "the variance is a mean: divide the sum by dim.": output(lambda s: (s + eps).sqrt()),
+        "no centring: that is RMSNorm with a bias.": output(mean=torch.zeros_like(deviation)),
+        "x is divided, but not centred: the output is (x - mean) * rstd.": x / deviation * weight + bias,
+        "you divide by the variance: take the reciprocal ROOT.": output(lambda s: s / 5 + eps),
+        "you multiply by the deviation: rstd is one over the root.": output(lambda s: (s / 5 + eps).rsqrt()),
+        "eps belongs under the root.": output(lambda s: (s / 5).sqrt() + eps),
+        "eps is missing.": output(lambda s: (s / 5).sqrt()),
+        "the bias is missing.": output() - bias,
+        "the gain is missing.": (output() - bias) / weight + bias,
+        "every program reads row 0: use tl.program_id(0).": output(of=x[:1].expand_as(x)),
+    }
+    packed = output(of=x.as_strided(x.shape, (x.shape[-1], 1)))
+    apart = {"rows lie x.stride(0) elements apart, which is not dim here.": packed}
+    return slips if x.is_contiguous() else slips | apart
+
+
+def _far_from_zero(student: Callable) -> None:
+    x = (1e4 + _draw(3, 5, seed=6)).float()
+    ones, zeros = x.new_ones(5), x.new_zeros(5)
+    got, want = student(x, ones, zeros, 1e-5), _truth(x, ones, zeros, 1e-5)
+    # Two passes lose at most 1e4 * 2^-24, here 6e-4, of each x - mean; E[x^2] - E[x]^2 loses everything.
+    if isinstance(got, Tensor) and got.shape == want.shape and not torch.allclose(got, want, atol=1e-2):
+        raise Slip(
+            "at a mean of 10,000 the variance is lost: sum (x - mean)², not E[x²] - E[x]² (lesson 02)."
+        )
+
+
+@exercise("Exercise 4 (the lie in a record)")
+def lie(name, share) -> None:
+    """The candidate of the lesson's record whose GB/s cannot stand, and its honest share of the copy."""
+    plausible = {
+        "copy": "the copy is the measure of all others: it reads and writes the same bytes.",
+        "empty": "an empty call moves nothing; its 4.1 µs are the host's, and belong in the record.",
+        "torch": "134.2 MB in 45.2 µs are 2,969 GB/s, and slower than the copy, as it must be.",
+        "compiled": "its interval is wide, and the record says so. Its bytes over its time agree.",
+        "fused": "0.97 of the copy is near the ceiling and below it. Its bytes over time agree.",
+        "twin": "the same kernel once more. The intervals overlap, as they should.",
+        "eager": "eager moves every intermediate result; counted with the least bytes it must look slow.",
+    }
+    if not isinstance(name, str):
+        raise Slip(f"the name is a {type(name).__name__}; give the candidate's name as a string.")
+    if (name := name.strip().lower()) in plausible:
+        raise Slip(f"{name} is honest: {plausible[name]}")
+    if name != "library":
+        raise Slip(f"no candidate of the record is called {name!r}.")
+    slips = {
+        "0.96 is what the record claims; count the bytes that the others count.": 0.96,
+        "3 / 2 is how much it exaggerates; its share is the copy's time over its own.": 1.5,
+        "a share of 1, please, not percent.": 100 * 36.6 / 57.0,
+        "turn it round: the copy's time over its own.": 57.0 / 36.6,
+        "that is its share of torch's speed; the copy is asked for.": 45.2 / 57.0,
+        "that is its share of fused; the copy is asked for.": 37.8 / 57.0,
+    }
+    expect(share, 36.6 / 57.0, slips, "the honest share", rtol=0.01)
+
+
+def _draw(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=torch.float64)

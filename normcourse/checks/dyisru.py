@@ -1,0 +1,161 @@
+"""Checks of lesson 06, DyISRU: one per exercise."""
+
+import torch
+from torch import Tensor
+
+from normcourse.checks.verdict import Slip, exercise, expect, parts, unchanged
+from normlib import gradients
+
+
+@exercise("Exercise 1 (slope at 0)")
+def slope_at_zero(answer) -> None:
+    """Slope at 0 of DyISRU with D = 64, scale sqrt(D), c = 16 and no gain.  [EQ-DYISRU-GRAD]"""
+    slips = {
+        "1/2 is sqrt(D)/c, an article's slope: at x = 0 the divisor is sqrt(x^2 + c), so sqrt(c).": 0.5,
+        "1/4 is 1/sqrt(c): the scale sqrt(D) is missing.": 0.25,
+        "1/16 is 1/c: the scale is missing, and the root over c.": 1 / 16,
+        "4 is D/c: both belong under a root.": 4.0,
+        "16 is D/sqrt(c): the scale is sqrt(D).": 16.0,
+        "8 is sqrt(D), the level that the curve reaches far out.": 8.0,
+        "1 would be the slope for c = D = 64.": 1.0,
+        "0 is the output at 0; its slope is asked for.": 0.0,
+        "1/8 is scale c over c^2: (x^2 + c)^(3/2) at x = 0 is c^(3/2), which is 64.": 1 / 8,
+    }
+    expect(answer, 2.0, slips, what="the slope", rtol=5e-3)
+
+
+@exercise("Exercise 2 (the Bernoulli line)")
+def bernoulli(student) -> None:
+    """student(x, u, d) -> du/dx for u = 1/y^2.  [EQ-BERNOULLI]"""
+    x = _draw(5)
+    for d, u in ((16, 0.3 + _draw(5, seed=1).square()), (9, (x.square() + 2) / (9 * x.square()))):
+        x_before, u_before = x.clone(), u.clone()
+        got = student(x, u, d)
+        unchanged("x", x_before, x)
+        unchanged("u", u_before, u)
+        expect(got, -2 / x * (u - 1 / d), _bernoulli_slips(x, u, d), "du/dx")
+
+
+def _bernoulli_slips(x: Tensor, u: Tensor, d: int) -> dict[str, Tensor]:
+    y = u.rsqrt()
+    return {
+        "that is the article's middle line: 1/u is y^2. Multiply y'/y^3 out again: u itself remains.": -2
+        / x
+        * (1 / u - 1 / d),
+        "the sign is lost: the derivative of y^-2 is -2 y^-3 y'.": 2 / x * (u - 1 / d),
+        "the exponent's factor 2 is missing: the derivative of y^-2 is -2 y^-3 y'.": -(u - 1 / d) / x,
+        "1/D is missing: y^2/D times y^-2 leaves 1/D.": -2 / x * u,
+        "1/D, not 1: the bracket of the equation is 1 - y^2/D.": -2 / x * (u - 1),
+        "1/D, not 1/sqrt(D).": -2 / x * (u - d**-0.5),
+        "1/D is subtracted: the bracket of the equation is 1 - y^2/D.": -2 / x * (u + 1 / d),
+        "divide by x, do not multiply.": -2 * x * (u - 1 / d),
+        "the last term is 2/(D x): both terms of the bracket are divided by x.": -2 / x * u + 2 / d,
+        "that is y', the derivative before the substitution.": y / x * (1 - y**2 / d),
+        "that is y'/y^3: the chain rule gives -2 of it.": (u - 1 / d) / x,
+    }
+
+
+@exercise("Exercise 3 (the true c)")
+def true_c(student) -> None:
+    """student(x) -> (..., D), the sum of the squares of the others.  [EQ-DYISRU-EXACT]"""
+    for x in (_draw(4, 4), 1 + _draw(2, 3, 5)):
+        expect(_call(student, x), _others(x), _c_slips(x), "c")
+    outlier = torch.tensor([[3e9, 1.0, 2.0, 2.0]], dtype=torch.float64)
+    got, want = _call(student, outlier), _others(outlier)
+    if isinstance(got, Tensor) and got.shape == want.shape and not torch.allclose(got, want, rtol=1e-9):
+        raise Slip(
+            "at an outlier of 3e9 c is 9, and you return "
+            f"{got[0, 0].item():.3g}: total - x^2 cancels. Add up the others alone."
+        )
+    expect(got, want, what="c at an outlier")
+
+
+def _others(x: Tensor) -> Tensor:
+    rest = 1 - torch.eye(x.shape[-1], dtype=x.dtype)
+    return (x.square().unsqueeze(-2) * rest).sum(-1)
+
+
+def _c_slips(x: Tensor) -> dict[str, Tensor]:
+    squares, size = x.square(), x.shape[-1]
+    total = squares.sum(-1, keepdim=True)
+    return {
+        "the coordinate's own square does not belong to c: the curve adds x^2 itself.": total.expand_as(x),
+        "one c for each coordinate: keep the shape of x, without its own square in each place.": total,
+        "one c for each coordinate, without its own square: you return one for each row.": total.squeeze(-1),
+        "add squares, not values.": x.sum(-1, keepdim=True) - x,
+        "add squares, not absolute values.": x.abs().sum(-1, keepdim=True) - x.abs(),
+        "the sum of the others, not their mean: c is about D times the mean square.": _others(x) / (size - 1),
+        "the sum of the others, not divided by D: c is about D times the mean square.": _others(x) / size,
+        "that is the coordinate's own square; c holds all others.": squares,
+        "that is the mean square of the row.": (total / size).expand_as(x),
+        "that is the mean c of the row: each coordinate has its own.": (total * (1 - 1 / size)).expand_as(x),
+        "the others are in the same row: sum over the last axis, not the first.": squares.sum(0) - squares,
+        "c stands under the root already: take none.": _others(x).sqrt(),
+        "the sign is turned: the total minus its own square.": squares - total,
+    }
+
+
+@exercise("Exercise 4 (backward, through log c)")
+def backward_log(student) -> None:
+    """student(dy, x, log_c, scale) -> (dx, dlog_c), log_c of shape (1,).  [EQ-DYISRU-GRAD]"""
+    for shape, scale in (((3, 4), 2.0), ((2, 3, 5), 1.5)):
+        dy, x, log_c = _draw(*shape), 1 + _draw(*shape, seed=1), torch.tensor([0.7], dtype=torch.float64)
+        before = [t.clone() for t in (dy, x, log_c)]
+        got_dx, got_dlog = parts(student(dy, x, log_c, scale), "dx", "dlog_c")
+        for name, old, new in zip(("dy", "x", "log_c"), before, (dy, x, log_c), strict=True):
+            unchanged(name, old, new)
+        c = log_c.exp()
+        dx, dc = gradients.dyisru_backward(dy, x, c, scale=scale)
+        expect(got_dx, dx, _dx_slips(dy, x, log_c, scale), "dx")
+        expect(got_dlog, dc * c, _dlog_slips(dy, x, c, dc, scale), "dlog_c")
+
+
+def _dx_slips(dy: Tensor, x: Tensor, log_c: Tensor, scale: float) -> dict[str, Tensor]:
+    c = log_c.exp()
+    square = x.square() + c
+    by_log = scale * log_c / (x.square() + log_c) ** 1.5
+    return {
+        "dy is missing: multiply by what comes from above.": scale * c / square**1.5,
+        "the scale is missing.": dy * c / square**1.5,
+        "the exponent is 3/2: x^2 + c comes once from the quotient and once from its root.": dy
+        * scale
+        * c
+        / square**0.5,
+        "that holds the root fixed: x is under the root too.": dy * scale / square.sqrt(),
+        "c is missing in the numerator: x^2 + c - x^2 = c.": dy * scale / square**1.5,
+        "the root of c stands in the numerator: c itself belongs there.": dy * scale * c.sqrt() / square**1.5,
+        "the sign is turned: the curve rises everywhere.": -dy * scale * c / square**1.5,
+        "you use log_c for c: c = exp(log_c).": dy * by_log,
+        "the exponent is 3/2, not 2.": dy * scale * c / square**2,
+    }
+
+
+def _dlog_slips(dy: Tensor, x: Tensor, c: Tensor, dc: Tensor, scale: float) -> dict[str, Tensor]:
+    terms = -dy * scale * x / (x.square() + c) ** 1.5 / 2
+    total = terms.sum().reshape(1)
+    return {
+        "that is dL/dc: one factor is left, dc/dlog_c = c.": total,
+        "divided by c: dc/dlog_c = c multiplies.": total / c,
+        "the sign is lost: a larger c makes the output smaller.": -total * c,
+        "the sign is lost, and dc/dlog_c = c is missing.": -total,
+        "the 1/2 of the root is missing.": 2 * total * c,
+        "log_c is one number: sum over all rows and features.": terms * c,
+        "you took the mean: the gradient of one shared number is a sum.": total * c / x.numel(),
+        "dy is missing under the sum.": (-scale * x / (x.square() + c) ** 1.5 / 2).sum().reshape(1) * c,
+        "the scale is missing.": total * c / scale,
+        "log_c has shape (1,), and so has its gradient.": (total * c).squeeze(),
+        "x is missing: the derivative of x (x^2 + c)^(-1/2) in c keeps x.": (
+            (-dy * scale / (x.square() + c) ** 1.5 / 2).sum().reshape(1) * c
+        ),
+    }
+
+
+def _call(student, x: Tensor) -> Tensor:
+    before = x.clone()
+    got = student(x)
+    unchanged("x", before, x)
+    return got
+
+
+def _draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))

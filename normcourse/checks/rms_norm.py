@@ -1,0 +1,233 @@
+"""Checks of lesson 03, RMSNorm: one per exercise."""
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from normcourse.checks.verdict import Slip, exercise, expect, parts, unchanged
+from normlib import functional, gradients
+
+MAX_DIFFERING = 0.02  # of half-precision outputs: float32 instead of float64 inside moves well under 0.1 %
+
+
+@exercise("Exercise 1 (variance that is left)")
+def variance_left(answer) -> None:
+    """Variance of RMSNorm's output for a row of mean 2 and variance 5, eps = 0.  [EQ-RMS-VAR]"""
+    slips = {
+        "1 is what LayerNorm leaves. RMSNorm divides by the root mean square, not by the deviation.": 1.0,
+        "4/9 is the share of the mean in the mean square; the variance is the other part.": 4 / 9,
+        "5/3 divides the variance by the RMS; a variance is divided by its square.": 5 / 3,
+        "1/3 is 1 - mean/RMS; the mean's share is the square of mean/RMS.": 1 / 3,
+        "-1/3 starts from 1/9 in place of 1; the output's mean square is 1, and no variance is negative.": -1
+        / 3,
+        "5/81 divides by the mean square twice.": 5 / 81,
+        "5/4 divides by the squared mean; the mean square is variance plus squared mean.": 5 / 4,
+        "5/7 adds the mean, not its square: the mean square is variance plus SQUARED mean.": 5 / 7,
+        "5 is the variance of the input.": 5.0,
+        "that is the standard deviation of the output; its square is asked for.": math.sqrt(5) / 3,
+    }
+    expect(answer, 5 / 9, slips, what="the variance", rtol=0.015)  # two digits will do
+
+
+@exercise("Exercise 2 (rms_norm)")
+def rms_norm(student) -> None:
+    """student(x, weight, eps) in float64, its gradient, then float16 and bfloat16.  [EQ-RMS] [EQ-RMS-GRAD]"""
+    _float64_rows(student)
+    _gradient(student)
+    _half_rows(student)
+
+
+@exercise("Exercise 3 (fold the centring)")
+def fold_centring(student) -> None:
+    """student(weight, bias) -> the same for the layer that writes the centred row.  [EQ-RMS-FOLD]"""
+    for out, inputs in ((5, 5), (6, 3)):
+        weight, bias = _draw(out, inputs), 2 + _draw(out, seed=1)
+        weight_before, bias_before = weight.clone(), bias.clone()
+        got_weight, got_bias = parts(student(weight, bias), "weight", "bias")
+        unchanged("weight", weight_before, weight)
+        unchanged("bias", bias_before, bias)
+        expect(got_weight, weight - weight.mean(0), _fold_slips(weight), "the weight")
+        slips = {
+            "the bias is part of the row that is written: subtract its mean too.": bias,
+            "the bias is centred, not dropped: subtract its mean from it.": torch.zeros(out),
+            "bias.mean() is only the part to subtract: return bias - bias.mean().": bias.mean().expand(out),
+        }
+        expect(got_bias, bias - bias.mean(), slips, "the bias")
+
+
+@exercise("Exercise 4 (Gemma's gain)")
+def gemma_rms_norm(student) -> None:
+    """student(x, stored, eps): the gain is 1 + stored, added in float32; one rounding.  [EQ-RMS]"""
+    x, stored, eps = 1 + _draw(4, 4), 0.3 * _draw(4, seed=1), 0.1
+    xhat = functional.rms_norm(x, (4,), eps=eps)
+    slips = {
+        "the gain is 1 + stored: with stored = 0 the norm returns the normalized row, not 0.": xhat * stored,
+        "1 + stored is the gain: put the sum in parentheses before you multiply.": 1 + stored * xhat,
+        "stored is a gain, not a bias: multiply by 1 + stored.": xhat + stored,
+        "the gain is missing: multiply by 1 + stored.": xhat,
+        "the gain is 1 + stored, not 1 - stored.": xhat * (1 - stored),
+        "scale after the norm: you multiply x before its mean square is taken.": functional.rms_norm(
+            x * (1 + stored), (4,), eps=eps
+        ),
+    }
+    # float32 inside is what the exercise asks for, so float64 input may come out with float32's accuracy.
+    expect(_call(student, x, stored, eps), xhat * (1 + stored), slips, rtol=1e-5, atol=1e-6)
+
+    _gemma_in_bfloat16(student)
+    _no_overflow(_call(student, (300 * _draw(4, 64)).half(), torch.zeros(64).half(), 1e-6))
+
+
+def _gemma_in_bfloat16(student) -> None:
+    x, stored = (3 * _draw(64, 256)).bfloat16(), (0.003 + 1e-4 * _draw(256, seed=1)).bfloat16()
+    xhat32 = functional.rms_norm(x.float(), (256,), eps=1e-6)
+    slips = {
+        "1 + stored was added in bfloat16, where 1.003 is 1: convert stored to float32 first.": (
+            xhat32 * (1 + stored)
+        ).bfloat16(),
+        "x was rounded to bfloat16 before the gain, then the product again: multiply in float32.": (
+            xhat32.bfloat16() * (1 + stored.float())
+        ).bfloat16(),
+    }
+    truth = functional.rms_norm(x.double(), (256,), 1 + stored.double(), 1e-6)
+    _expect_rounded(_call(student, x, stored, 1e-6), truth, torch.bfloat16, slips)
+
+
+def _float64_rows(student) -> None:
+    x, weight, eps = 1 + _draw(4, 4), _draw(4, seed=1), 0.5  # square, so that a lost keepdim still broadcasts
+    want = functional.rms_norm(x, (4,), weight, eps)
+    got = _call(student, x, weight, eps)
+    same_kind = isinstance(got, Tensor) and (got.dtype, got.shape) == (want.dtype, want.shape)
+    if same_kind and 1e-10 < (got - want).abs().max() < 1e-5:
+        raise Slip("float64 is computed in float32: use x.to(torch.promote_types(x.dtype, torch.float32)).")
+    expect(got, want, _rms_slips(x, weight, eps))
+    x, weight = _draw(2, 3, 5, seed=2), _draw(5, seed=3)
+    want = functional.rms_norm(x, (5,), weight, eps)
+    expect(_call(student, x, weight, eps), want, what="the output for (2, 3, 5)")
+
+
+def _rms_slips(x: Tensor, weight: Tensor, eps: float) -> dict[str, Tensor]:
+    q, mean, size = x.square().mean(-1, keepdim=True), x.mean(-1, keepdim=True), x.shape[-1]
+    biased, unbiased = (x.var(-1, correction=c, keepdim=True) for c in (0, 1))
+    right, columns = (q + eps).sqrt(), (x.square().mean(0) + eps).sqrt()
+    divisors = {
+        "eps belongs under the root, added to the mean square.": q.sqrt() + eps,
+        "eps is missing: add it to the mean square.": q.sqrt(),
+        "divide by the root MEAN square, not by the length: you summed.": (size * q + eps).sqrt(),
+        "the mean divides by D, not by D - 1.": (size / (size - 1) * q + eps).sqrt(),
+        "take the root of the mean square before you divide.": q + eps,
+        "you multiply by the root mean square; divide by it.": 1 / right,
+        "you divide by the standard deviation: use the mean of x squared.": (biased + eps).sqrt(),
+        "you divide by torch's unbiased deviation: use the mean of x squared.": (unbiased + eps).sqrt(),
+        "the mean square is over axis 0: each ROW has its own, over the last axis.": columns,
+        "one mean square for the whole batch: each row has its own.": (x.square().mean() + eps).sqrt(),
+        "keepdim=True is missing: (4,) broadcasts along the wrong axis.": right.squeeze(-1),
+        "the mean of the absolute values is not the root mean square.": x.abs().mean(-1, keepdim=True) + eps,
+    }
+    outputs = {
+        "you subtract the mean: that is LayerNorm.": (x - mean) / (biased + eps).sqrt() * weight,
+        "the divisor is right, but RMSNorm does not centre x.": (x - mean) / right * weight,
+        "the gain is missing: multiply by weight.": x / right,
+        "the gain is weight here, not 1 + weight (Gemma's form).": x / right * (1 + weight),
+        "weight is a gain, not a bias: multiply.": x / right + weight,
+    }
+    return {message: x / divisor * weight for message, divisor in divisors.items()} | outputs
+
+
+def _gradient(student) -> None:
+    x, weight, eps = _draw(3, 6).requires_grad_(), _draw(6, seed=1).requires_grad_(), 1e-3
+    grad_output = _draw(3, 6, seed=2)
+    output = student(x, weight, eps)
+    if not output.requires_grad:
+        raise Slip("no gradient passes: avoid .data, .detach(), .item(), no_grad and NumPy.")
+    output.backward(grad_output)
+    if x.grad is None:
+        raise Slip("no gradient reaches x: avoid .data, .detach(), .item() and no_grad.")
+    if weight.grad is None:
+        raise Slip("no gradient reaches weight: use the tensor itself, not weight.data or a copy.")
+    x_, weight_ = x.detach(), weight.detach()
+    want_x, want_weight = gradients.rms_norm_backward(grad_output, x_, (6,), weight_, eps)
+    detached = grad_output * weight_ / (x_.square().mean(-1, keepdim=True) + eps).sqrt()
+    slips = {"the mean square is detached: it depends on x, so the gradient passes through it.": detached}
+    expect(x.grad, want_x, slips, "the gradient of x")
+    expect(weight.grad, want_weight, what="the gradient of weight")
+
+
+def _half_rows(student) -> None:
+    large = (300 * _draw(4, 64)).half()
+    _no_overflow(_call(student, large, torch.ones(64).half(), 1e-6))
+    for dtype in (torch.float16, torch.bfloat16):
+        x, weight = _draw(64, 256).to(dtype), (1 + 0.1 * _draw(256, seed=1)).to(dtype)
+        xhat = functional.rms_norm(x.float(), (256,), eps=1e-6)
+        slips = {
+            "x was rounded before the gain (Llama's order) and the product again, and two roundings miss the "
+            "nearest value: multiply in float32, round once, at the end.": xhat.to(dtype) * weight
+        }
+        truth = functional.rms_norm(x.double(), (256,), weight.double(), 1e-6)
+        _expect_rounded(_call(student, x, weight, 1e-6), truth, dtype, slips)
+
+
+def _call(student, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """student's output; Slip if it wrote into its arguments."""
+    x_before, weight_before = x.clone(), weight.clone()
+    output = student(x, weight, eps)
+    unchanged("x", x_before, x)
+    unchanged("weight", weight_before, weight)
+    return output
+
+
+def _no_overflow(output) -> None:
+    if isinstance(output, Tensor) and (not output.isfinite().all() or not output.any()):
+        raise Slip(
+            "float16 activations of size 300 come out as zeros (or not finite): 256 squared overflows. "
+            "Convert x to float32 before you square it."
+        )
+
+
+def _expect_rounded(got, truth: Tensor, dtype: torch.dtype, slips: Mapping[str, Tensor]) -> None:
+    """Slip unless got is the float64 truth rounded to dtype, up to a few entries on a rounding boundary."""
+    want, name = truth.to(dtype), str(dtype).removeprefix("torch.")
+    if isinstance(got, Tensor) and got.shape == want.shape and got.dtype != dtype:
+        raise Slip(f"{name} input comes out as {got.dtype}: convert back to x.dtype at the end.")
+    if not isinstance(got, Tensor) or got.shape != want.shape:
+        expect(got, want)
+    differing = _share_differing(got, want)
+    if differing <= MAX_DIFFERING:
+        return
+    for message, wrong in slips.items():
+        if _share_differing(got, wrong) <= MAX_DIFFERING:
+            raise Slip(message)
+    raise Slip(
+        f"{differing:.0%} of the {name} outputs differ from the correctly rounded ones: compute in float32."
+    )
+
+
+def _share_differing(a: Tensor, b: Tensor) -> float:
+    return (a != b).double().mean().item()
+
+
+def _fold_slips(weight: Tensor) -> dict[str, Tensor]:
+    slips = {
+        "subtract the mean over the OUTPUT units (axis 0); over axis 1 you centre the layer's input.": (
+            weight - weight.mean(1, keepdim=True)
+        ),
+        "subtract a mean per column (over the output units), not one mean of the whole weight.": weight
+        - weight.mean(),
+        "subtract the mean over the output units, not their sum.": weight - weight.sum(0),
+        "you added the mean: subtract it.": weight + weight.mean(0),
+        "centring only: no division by the deviation.": (weight - weight.mean(0))
+        / weight.std(0, correction=0),
+        "the weight is as it was: subtract its mean over the output units.": weight,
+        "that is the mean itself: return weight minus it.": weight.mean(0).expand_as(weight),
+    }
+    if weight.shape[0] == weight.shape[1]:
+        slips[
+            "weight.mean(1) lacks keepdim and has the wrong axis: average over axis 0, the output units."
+        ] = weight - weight.mean(1)
+    slips["the layout is (out, in), not (in, out): no transpose."] = (weight - weight.mean(0)).T
+    return slips
+
+
+def _draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))

@@ -1,0 +1,91 @@
+"""What a handful of noisy times can say: medians, intervals of medians, paired ratios, a straight line."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from normcourse.timing.errors import TimingError
+
+
+class Ratio(NamedTuple):
+    """Median of the ratios of paired times, with an interval of that median."""
+
+    median: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+
+def quantile(samples: Sequence[float], share: float) -> float:
+    """Linear between the two neighbours, as in numpy's default."""
+    ordered = sorted(samples)
+    place = share * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def median(samples: Sequence[float]) -> float:
+    return quantile(samples, 0.5)
+
+
+def interval(samples: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
+    """(low, high) of the median by order statistics: no assumption on how the noise is distributed.
+
+    Each sample lies below the true median with probability 1/2, so the number of those that do is
+    Binomial(n, 1/2). The ends are the samples of rank k + 1 from below and from above, k the largest count
+    with 2 P(B <= k) <= 1 - confidence. It assumes independent rounds; load that lasts over many of them
+    makes it too narrow, which is why contenders are compared by paired ratios.
+
+    Raises ValueError when n samples have no such interval (fewer than 6 at 95 %, than 11 at 99.9 %).
+    """
+    n = len(samples)
+    if not has_interval(n, confidence):
+        needed = math.ceil(math.log2(2 / (1 - confidence)))
+        raise ValueError(
+            f"{n} samples have no {confidence:.1%} interval of the median: measure {needed} rounds or more."
+        )
+    k, below = 0, 1  # below: how many of the 2^n outcomes have B <= k
+    while 2 * (below + math.comb(n, k + 1)) <= (1 - confidence) * 2**n:
+        k += 1
+        below += math.comb(n, k)
+    ordered = sorted(samples)
+    return ordered[k], ordered[n - 1 - k]
+
+
+def has_interval(n: int, confidence: float) -> bool:
+    return (1 - confidence) * 2**n >= 2
+
+
+def ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Ratio:
+    """Median and interval of a_i / b_i. Pairs are of one round: what slowed both cancels."""
+    ratios = [x / y for x, y in zip(a, b, strict=True)]
+    return Ratio(median(ratios), *interval(ratios, confidence))
+
+
+def fit_line(nbytes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
+    """(t0, bandwidth) of t = t0 + bytes / bandwidth, with the least relative errors.
+
+    Relative, because the smallest size says most about t0 and the largest about the bandwidth.
+    Raises ValueError with fewer than 4 sizes, TimingError where time does not grow with bytes.
+    """
+    if len(set(nbytes)) < 4 or len(nbytes) != len(seconds) or min(*nbytes, *seconds) <= 0:
+        raise ValueError(
+            f"fit_line needs 4 different sizes or more and as many times, all positive, got {list(nbytes)} "
+            f"and {list(seconds)}. Measure more sizes: a line through few points fits anything."
+        )
+    size = torch.tensor(nbytes, dtype=torch.float64)
+    time = torch.tensor(seconds, dtype=torch.float64)
+    scale = size.mean()
+    columns = torch.stack((torch.ones_like(size), size / scale), dim=1) / time[:, None]  # (sizes, 2)
+    t0, slope = torch.linalg.lstsq(columns, torch.ones_like(time)[:, None]).solution[:, 0].tolist()
+    if slope <= 0:
+        raise TimingError(
+            "Time does not grow with bytes, and a bandwidth was expected. What was timed is not the traffic: "
+            "look for a missing synchronisation, or take larger sizes."
+        )
+    return t0, scale.item() / slope

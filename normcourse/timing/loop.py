@@ -1,0 +1,228 @@
+"""The one loop that times: all contenders, the copy and the empty call, interleaved in random order."""
+
+import gc
+import itertools
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from normcourse.timing import material, results
+from normcourse.timing.devices import Cpu, Cuda, Sample, resolve
+from normcourse.timing.entries import entry
+from normcourse.timing.errors import TimingError
+from normcourse.timing.material import Judge
+from normcourse.timing.provenance import conditions
+from normcourse.timing.results import CONTROLS, Result, Row
+
+FEWEST = 6  # rounds: fewer have no 95 % interval of the median
+FEWEST_IN_TIME = 9  # rounds that are measured whatever `seconds` says
+
+
+def measure(
+    candidates: Mapping[str, Callable],
+    make_inputs: Callable[[torch.Generator], tuple[Tensor, ...]],
+    *,
+    moved_bytes: int,
+    reference: Callable | Mapping[str, Callable] | None = None,
+    device: str | torch.device | Cpu | Cuda = "cpu",
+    cache: str = "cold",
+    rounds: int = 30,
+    warmup: int = 3,
+    seed: int = 0,
+    seconds: float | None = None,
+    tolerance: float | None = None,
+    clock: Callable[[], float] | None = None,
+    what: str = "",
+    case: Mapping[str, object] | None = None,
+) -> Result:
+    """Time candidates against each other, against a copy of the same bytes, and against an empty call.
+
+    Args:
+        candidates: name: f; each is called as f(*inputs) and returns a tensor or a tuple of them.
+        make_inputs: draws the inputs with the generator it gets, on generator.device.
+        moved_bytes: the least traffic of the function, one number for all contenders.
+        reference: the truth, called once with the inputs in float64; every candidate is held against it
+            before the loop, and again with the outputs of the last timed round. A mapping name: truth
+            compares different functions of the same traffic; their outputs must agree in dtype only.
+        device: "cpu", "cuda", or a Cpu or Cuda object with a clock or driver of its own.
+        cache: "cold" uses clones of the inputs in turn, together over three times the last-level cache (L2 on
+            a GPU); "warm" uses the same tensors each time.
+        rounds, warmup: in each round every contender is called once, in an order drawn anew.
+        seconds: stop after this time, but not before 9 rounds; None measures all rounds.
+        tolerance: of |y - truth| / (|truth| + rms(truth)); None takes it from the output's dtype.
+        clock: for the CPU, a function returning seconds.
+        what, case: title and key of the measurement, for the table and the record.
+    Raises:
+        ValueError: arguments or inputs that cannot be timed (NaN, zeros, another device).
+        TimingError: a candidate that is wrong, writes into its input, or does other work than the others.
+    """
+    _arguments(candidates, reference, moved_bytes, cache, rounds, warmup)
+    device = resolve(device, clock)
+    inputs = material.draw(make_inputs, device.place, seed)
+    judge = material.Judge(reference, inputs, tolerance)
+    judge.first_look(candidates, inputs)
+    size = device.cache()
+    sets = _sets(inputs, size.nbytes, cache)
+    turns = _all_turns(candidates, sets, device, moved_bytes, cache)
+    a_round = partial(_round, device, turns, cache == "warm")
+    samples = _loop(
+        a_round, list(turns), device.clock, seed=seed, rounds=rounds, warmup=warmup, seconds=seconds
+    )
+    rows = _rows(candidates, samples, judge, moved_bytes)
+    flags = device.flags + _unwitnessed(device, turns, rows)
+    return Result(
+        **{"what": what, "case": dict(case or {}), "seed": seed, "moved_bytes": moved_bytes, "cache": cache},
+        **{"device": device.name, "cache_name": size.name, "cache_bytes": size.nbytes, "rows": rows},
+        working_set_bytes=len(sets) * material.nbytes(inputs),
+        rounds=len(samples["copy"]),
+        entry=entry(next(iter(candidates.values()))),
+        conditions=conditions(device.name),
+        flags=flags + results.suspicions(rows, moved_bytes, reference is not None),
+        samples={name: [sample.device_s for sample in own] for name, own in samples.items()},
+    )
+
+
+def _arguments(
+    candidates: Mapping, reference: object, moved_bytes: int, cache: str, rounds: int, warmup: int
+) -> None:
+    wrong = None
+    if not candidates or set(candidates) & set(CONTROLS):
+        wrong = f"candidates {list(candidates)}", f"at least one, and none named {' or '.join(CONTROLS)}"
+    elif isinstance(reference, Mapping) and set(reference) != set(candidates):
+        wrong = f"references of {list(reference)}", "one function, or one of each candidate"
+    elif isinstance(moved_bytes, bool) or not isinstance(moved_bytes, int) or moved_bytes < 2:
+        wrong = f"moved_bytes={moved_bytes!r}", "one whole number of bytes, the same for all contenders"
+    elif cache not in ("cold", "warm"):
+        wrong = f"cache={cache!r}", "'cold' or 'warm'"
+    elif rounds < FEWEST:
+        wrong = f"rounds={rounds}", f"{FEWEST} or more: fewer have no 95 % interval of the median"
+    elif warmup < 1:
+        wrong = f"warmup={warmup}", "1 or more: first calls load code, fill caches and compile"
+    if wrong:
+        raise ValueError(f"measure got {wrong[0]}, expected {wrong[1]}.")
+
+
+def _sets(inputs: tuple[Tensor, ...], cache_bytes: int, cache: str) -> list[tuple[Tensor, ...]]:
+    count = material.sets_needed(material.nbytes(inputs), cache_bytes, cache)
+    return [tuple(material.twin(x) for x in inputs) for _ in range(count)]
+
+
+def _all_turns(
+    candidates: Mapping[str, Callable],
+    sets: list[tuple[Tensor, ...]],
+    device: Cpu | Cuda,
+    moved_bytes: int,
+    cache: str,
+) -> dict[str, Iterator[Callable]]:
+    """Calls without an end for every contender. All share one count, so that each finds a set that rested."""
+    turn = itertools.count()
+    turns = {name: _turns(candidate, sets, turn) for name, candidate in candidates.items()}
+    turns["copy"] = _copies(device, moved_bytes, cache)
+    turns["empty"] = itertools.repeat(device.empty)
+    return turns
+
+
+def _turns(candidate: Callable, sets: list[tuple[Tensor, ...]], turn: Iterator[int]) -> Iterator[Callable]:
+    prepare = getattr(candidate, "prepare", None)
+    calls = [prepare(*own) if prepare else partial(candidate, *own) for own in sets]
+    while True:
+        yield calls[next(turn) % len(calls)]
+
+
+def _copies(device: Cpu | Cuda, moved_bytes: int, cache: str) -> Iterator[Callable]:
+    """Copies that read half of the bytes and write the other half, into memory that is there already."""
+    source = torch.randint(256, (moved_bytes // 2,), dtype=torch.uint8, device=device.place)
+    count = material.sets_needed(moved_bytes, device.cache().nbytes, cache)
+    pairs = [(source.clone(), source.clone()) for _ in range(count)]
+    return itertools.cycle([partial(device.copy, destination, own) for destination, own in pairs])
+
+
+def _round(device: Cpu | Cuda, turns: Mapping, warm: bool, names: list[str], keep: bool) -> dict[str, Sample]:
+    """Everybody's next call, in this order."""
+    calls = [next(turns[name]) for name in names]
+    return dict(zip(names, device.round(calls, keep=keep, warm=warm), strict=True))
+
+
+def _loop(
+    a_round: Callable,
+    names: list[str],
+    clock: Callable[[], float],
+    *,
+    seed: int,
+    rounds: int,
+    warmup: int,
+    seconds: float | None,
+) -> dict[str, list[Sample]]:
+    """Samples by contender; those of the last round carry the outputs."""
+    samples, order = {name: [] for name in names}, random.Random(seed)
+    with _no_collection():
+        for _ in range(warmup):
+            a_round(names, False)
+        start, done, last = clock(), 0, False
+        while not last:
+            late = seconds is not None and (clock() - start) * (done + 2) > seconds * done  # one more
+            last = done + 1 >= rounds or (late and done + 1 >= FEWEST_IN_TIME)
+            for name, sample in a_round(order.sample(names, len(names)), last).items():
+                samples[name].append(sample)
+            done += 1
+    return samples
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without the garbage collector: a collection would be counted as somebody's time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _rows(
+    candidates: Mapping[str, Callable], samples: Mapping[str, list[Sample]], judge: Judge, moved_bytes: int
+) -> tuple[Row, ...]:
+    """One row a contender; the outputs of the last timed round are held against the truth once more."""
+    copies = [sample.device_s for sample in samples["copy"]]
+    rows = []
+    for name, own in samples.items():
+        hosts, devices = [sample.host_s for sample in own], [sample.device_s for sample in own]
+        if min(devices) <= 0:
+            raise TimingError(
+                f"{name!r} took {min(devices)} s: the clock stood still or went back. Use a clock that "
+                f"is monotonic and fine enough (time.perf_counter), or larger inputs.",
+                name,
+            )
+        moved = None if name == "empty" else moved_bytes
+        row = results.make_row(name, hosts, devices, moved, copies)
+        if name in candidates:
+            got = material.outputs(name, own[-1].output)
+            row = replace(row, dtype=_dtype(got), error=judge.error(name, got))
+        rows.append(row)
+    return tuple(rows)
+
+
+def _dtype(got: tuple[Tensor, ...]) -> str:
+    return ", ".join(sorted({str(y.dtype).removeprefix("torch.") for y in got}))
+
+
+def _unwitnessed(
+    device: Cpu | Cuda, turns: Mapping[str, Iterator[Callable]], rows: tuple[Row, ...]
+) -> list[str]:
+    """Contenders whose calls, waited for, take much longer than host and device times together."""
+    flags = []
+    for row in rows:
+        walls = [device.whole([next(turns[row.name]) for _ in range(5)]) for _ in range(3)]
+        if None not in walls and min(walls) > 1.5 * (row.host_s + row.device_s) + 2e-5:
+            flags.append(
+                f"{row.name}: synchronisation is missing, a call that is waited for takes "
+                f"{results.in_words(min(walls))}, and the times say {results.in_words(row.device_s)}: work "
+                f"goes on outside of what was timed (another stream, or a clock that does not wait)"
+            )
+    return flags

@@ -1,0 +1,38 @@
+"""What the lessons train: real data in the box, small models with a pluggable norm, one seeded loop.
+
+The capstone's grid is built from the same parts: `trial` does one of its runs, `load_record` reads the rest.
+"""
+
+from normcourse.training.contenders import CONTENDERS, MODELS, build
+from normcourse.training.data import Data, cifar10, digits
+from normcourse.training.loop import OPTIMIZERS, Record, accuracy, train
+from normcourse.training.models import Attention, Block, cnn, mlp, residual_mlp, transformer
+from normcourse.training.records import RecordError, load_record, plan, sweep, tuned
+from normcourse.training.trials import by_depth, same_verdict, trial
+
+__all__ = [
+    "CONTENDERS",
+    "MODELS",
+    "OPTIMIZERS",
+    "Attention",
+    "Block",
+    "Data",
+    "Record",
+    "RecordError",
+    "accuracy",
+    "build",
+    "by_depth",
+    "cifar10",
+    "cnn",
+    "digits",
+    "load_record",
+    "mlp",
+    "plan",
+    "residual_mlp",
+    "same_verdict",
+    "sweep",
+    "train",
+    "transformer",
+    "trial",
+    "tuned",
+]

@@ -1,0 +1,103 @@
+"""The one training loop the lessons share: seeded, quiet, and it returns a record."""
+
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from tqdm import tqdm
+
+from normcourse.training.data import Data
+
+OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+
+
+@dataclass
+class Record:
+    """What one training run did. losses holds one number a step, accuracies one at each of steps."""
+
+    name: str
+    seed: int
+    lr: float
+    batch_size: int
+    losses: list[float] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    validation_accuracy: list[float] = field(default_factory=list)
+    watched: list = field(default_factory=list)
+    diverged: bool = False
+
+
+def train(
+    model: nn.Module,
+    data: Data,
+    *,
+    steps: int = 200,
+    batch_size: int = 64,
+    lr: float = 1e-2,
+    optimizer: str = "sgd",
+    warmup: int = 0,
+    seed: int = 0,
+    evaluate_every: int | None = None,
+    watch: Callable[[nn.Module], object] | None = None,
+    name: str = "",
+) -> Record:
+    """Minimize the cross-entropy on shuffled batches; the model is changed in place.
+
+    Args:
+        optimizer: "sgd" (no momentum) or "adam".
+        warmup: steps over which the learning rate rises linearly to lr.
+        seed: of the order of the batches only; a model is seeded where it is built.
+        evaluate_every: steps between two looks at the validation accuracy; None looks once, at the end.
+        watch: called after each backward pass; what it returns is kept in the record.
+    Returns: the record. A loss that is not finite ends the run, with diverged True.
+    """
+    update = OPTIMIZERS[optimizer](model.parameters(), lr=lr)
+    record = Record(name, seed, lr, batch_size)
+    batches = _batches(data, batch_size, torch.Generator().manual_seed(seed))
+    model.train()
+    for step in _progress(steps, name):
+        for group in update.param_groups:
+            group["lr"] = lr * min(1.0, (step + 1) / (warmup + 1))
+        x, y = next(batches)
+        loss = F.cross_entropy(model(x), y)
+        update.zero_grad()
+        loss.backward()
+        record.losses.append(loss.item())
+        if watch is not None:
+            record.watched.append(watch(model))
+        if not math.isfinite(loss.item()):
+            record.diverged = True
+            break
+        update.step()
+        if step + 1 == steps or (evaluate_every and (step + 1) % evaluate_every == 0):
+            record.steps.append(step + 1)
+            record.validation_accuracy.append(accuracy(model, data.validation_x, data.validation_y))
+    return record
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
+    """Share of right labels in eval mode; the model's mode is restored."""
+    was_training = model.training
+    model.eval()
+    share = (model(x).argmax(1) == y).double().mean().item()
+    model.train(was_training)
+    return share
+
+
+def _batches(data: Data, batch_size: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+    while True:
+        order = torch.randperm(len(data.train_y), generator=generator)
+        for start in range(0, len(order) - batch_size + 1, batch_size):
+            chosen = order[start : start + batch_size]
+            yield data.train_x[chosen], data.train_y[chosen]
+
+
+def _progress(steps: int, name: str):
+    """A bar for people: in `make lab` and in a terminal, never in a stored output."""
+    wanted = bool(os.environ.get("NORMLIB_PROGRESS")) or sys.stderr.isatty()
+    return tqdm(range(steps), desc=name, leave=False, disable=not wanted)

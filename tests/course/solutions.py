@@ -1,0 +1,41 @@
+"""The solved exercises of a lesson, for the tests of its checks: `load("01_batch_norm")["batch_norm"]`."""
+
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+
+from tests.notebooks.nbstrict import left_out_here
+
+SOLUTIONS = Path(__file__).resolve().parents[2] / "notebooks" / "solutions"
+
+
+@cache
+def load(lesson: str) -> dict:
+    """What the solution notebook's first code cell and its cells tagged `solution` define; do not change it.
+
+    The first cell sets the default dtype; it is set back, so that no test depends on which ran before.
+    """
+    path = SOLUTIONS / f"{lesson}.ipynb"
+    code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    namespace = {"__name__": f"solutions.{lesson}"}
+    default = torch.get_default_dtype()
+    try:
+        for cell in [code[0], *(c for c in code[1:] if "solution" in c.metadata.get("tags", []))]:
+            if not left_out_here(cell):
+                exec(compile(cell.source, f"{path.name}:{cell.id}", "exec"), namespace)
+    finally:
+        torch.set_default_dtype(default)
+    return namespace
+
+
+def every_slip(cases: dict):
+    """Parametrizes a test with (check_, answer, message) from {check: {name: (answer, message)}}."""
+    found = [
+        pytest.param(check_, *case, id=f"{check_.__name__}: {name}")
+        for check_, named in cases.items()
+        for name, case in named.items()
+    ]
+    return pytest.mark.parametrize(("check_", "answer", "message"), found)

@@ -1,0 +1,235 @@
+"""tools/bench.py on a tiny grid: what it measures, how it goes on, whom it names as absent."""
+
+import dataclasses
+import itertools
+import json
+
+import bench
+import bench_cases
+import pytest
+import torch
+import torch.nn.functional as F
+from bench_cases import Case
+
+from normcourse import timing
+
+SETTINGS = {"command": "make bench", "minutes": 1.0, "seconds": 0.0, "compiled": False}
+
+
+class Quick(timing.Cpu):
+    """A processor on which every call takes a microsecond; the work is done all the same."""
+
+    def __init__(self):
+        self.ticks = 0.0
+        super().__init__(self.tick)
+
+    def tick(self):
+        self.ticks += 1e-6
+        return self.ticks
+
+    def cache(self):
+        return timing.devices.Cache(1000, "L1")
+
+
+@pytest.fixture
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def tiny(op, way="forward", dtype="float32", hidden=8):
+    return Case(op, way, 4, hidden, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("way", ["forward", "backward", "forward+backward"])
+@pytest.mark.parametrize("op", [*bench_cases.OPS, "all"])
+def test_contenders_agree_with_float64(op, way, dtype):
+    """Whatever the tool times is right: measure() compares it, so a wrong argument order shows here."""
+    result = bench.measure(tiny(op, way, dtype), Quick(), {}, seconds=0.0, compiled=False)
+    names = [row.name for row in result.rows[:-2]]
+    torch_has = ["torch"] if op.endswith("norm") else []
+    if op != "all":
+        assert names == [*torch_has, "formula", "fused"]
+    else:
+        assert names[:4] == ["layer_norm torch", "layer_norm formula", "layer_norm fused", "rms_norm torch"]
+        assert len(names) == 10
+    assert all(row.error is not None and row.dtype == dtype for row in result.rows[:-2])
+    assert not result.flags
+
+
+@pytest.mark.parametrize(("way", "tensors"), [("forward", 2), ("backward", 3), ("forward+backward", 5)])
+def test_bytes_by_hand(way, tensors):
+    """Forward x, y; backward x, dy, dx; 2 bytes a bfloat16."""
+    assert Case("dyt", way, 30, 7, "bfloat16").moved_bytes() == tensors * 30 * 7 * 2
+
+
+def test_the_grids_hold_what_they_promise():
+    cpu = list(bench_cases.cpu_cases("warm"))
+    promised = itertools.product(bench_cases.OPS, ("forward", "forward+backward"), ("float32", "bfloat16"))
+    measured = {(c.op, c.way, c.dtype) for c in cpu if (c.tokens, c.hidden) == (2048, 4096)}
+    assert set(promised) - measured == {("layer_norm", "forward+backward", "bfloat16")}  # NOT_TIMED
+    assert {(c.tokens, c.hidden) for c in cpu if c.op == "all"} == {(128, 512), (512, 1024), (2048, 2048)}
+    assert {c.allocator for c in cpu} == {"warm"} and any(c.op == "rsqrt" for c in cpu)
+    gpu = list(bench_cases.gpu_cases("as it comes"))
+    assert len(gpu) == len(set(gpu)) == 2 * 4 * 2 * (4 * 3 + 1) + 2 * 4
+    assert {(c.tokens, c.hidden) for c in gpu if c.op != "all"} == {
+        (tokens, hidden) for tokens in (2048, 8192, 32768) for hidden in (1024, 4096, 8192, 16384)
+    } | {(4096, 65536)}
+    measured = [c for part in ("as it comes", "warm") for c in bench_cases.cpu_cases(part)]
+    assert all(goal.case in measured for goal in bench_cases.goals())
+
+
+def test_an_interrupted_run_goes_on(tmp_path, monkeypatch):
+    path, cases = tmp_path / "record.json", [tiny("rms_norm"), tiny("dyt"), tiny("rsqrt")]
+    assert not bench.complete(path, cases, Quick(), **SETTINGS | {"minutes": 0.0})
+    assert not path.exists()
+    assert bench.complete(path, cases[:2], Quick(), **SETTINGS)
+    first = timing.load_record(path)
+    assert bench.complete(path, cases, Quick(), **SETTINGS)
+    record = timing.load_record(path)
+    assert record["results"][:2] == first["results"]
+    assert [entry["case"] for entry in record["results"]] == [case.key() for case in cases]
+    assert record["results"][0]["case"]["pass"] == "forward"
+    assert record["provenance"]["command"] == "make bench"
+    monkeypatch.setattr(bench, "measure", None)  # nothing is left to measure
+    assert bench.complete(path, cases, Quick(), **SETTINGS)
+
+
+def test_records_of_other_machines_are_not_continued(tmp_path):
+    path = tmp_path / "record.json"
+    bench.complete(path, [tiny("dyt")], Quick(), **SETTINGS)
+    record = json.loads(path.read_text("utf-8"))
+    record["provenance"]["machine"] = "an abacus"
+    path.write_text(json.dumps(record), "utf-8")
+    with pytest.raises(timing.RecordError, match=r"another machine: .* do not mix"):
+        bench.complete(path, [tiny("dyt")], Quick(), **SETTINGS)
+
+
+def test_the_grid_runs_with_the_processor_in_the_devices_place(tmp_path):
+    shrunk = [dataclasses.replace(case, tokens=3, hidden=8) for case in bench_cases.gpu_cases("as it comes")]
+    once = list(dict.fromkeys(shrunk))
+    assert bench.complete(tmp_path / "gpu.json", once, Quick(), **SETTINGS)
+    record = timing.load_record(tmp_path / "gpu.json")
+    assert len(record["results"]) == 16 + 2
+    if not torch.cuda.is_available():
+        peers = {"liger": "needs a GPU", "quack": "needs a GPU"}
+        assert record["absent"] == peers | bench_cases.NOT_TIMED
+    text = bench.table(record)
+    assert text.count("rms_norm") == 4 and "absent: liger (needs a GPU)" in text
+
+
+def test_a_peer_that_fails_is_named_and_left_out(monkeypatch):
+    def field(case, absent, *, compiled):
+        candidates, reference = bench_cases.field(case, absent, compiled=compiled)
+        return candidates | {"liger": lambda *inputs: inputs[0] * 2, "quack": 1 / 1}, reference
+
+    monkeypatch.setattr(bench, "field", field)
+    absent = {}
+    result = bench.measure(tiny("rms_norm"), Quick(), absent, seconds=0.0, compiled=False)
+    assert [row.name for row in result.rows] == ["torch", "formula", "fused", "copy", "empty"]
+    assert any(key.startswith("liger: rms_norm") and "is wrong" in why for key, why in absent.items())
+    assert any(key.startswith("quack: rms_norm") and "raises TypeError" in why for key, why in absent.items())
+
+
+def test_our_own_failure_is_not_left_out(monkeypatch):
+    def field(case, absent, *, compiled):
+        candidates, reference = bench_cases.field(case, absent, compiled=compiled)
+        return candidates | {"fused": lambda *inputs: inputs[0] * 2}, reference
+
+    monkeypatch.setattr(bench, "field", field)
+    with pytest.raises(timing.TimingError, match="'fused' is wrong"):
+        bench.measure(tiny("rms_norm"), Quick(), {}, seconds=0.0, compiled=False)
+
+
+def test_an_impossible_number_is_measured_again_and_at_last_left_out():
+    honest = bench.measure(tiny("dyt"), Quick(), {}, seconds=0.0, compiled=False)
+    fast = dataclasses.replace(
+        honest, rows=(dataclasses.replace(honest.rows[0], gb_per_s=9e9), *honest.rows[1:])
+    )
+    answers, absent = iter([fast, fast, honest]), {}
+    assert bench.believable(tiny("dyt"), absent, lambda: next(answers)) == honest.entry_of_record()
+    assert not absent
+    assert bench.believable(tiny("dyt"), absent, lambda: fast) is None
+    assert absent[tiny("dyt").title()].startswith("left out: result 0")
+
+
+def test_ratios_and_goals_are_told(tmp_path, monkeypatch):
+    goal, inputs = next(bench_cases.goals()), Case.inputs
+    shrunk = {"tokens": 2, "hidden": 4}
+    monkeypatch.setattr(Case, "inputs", lambda case, g: inputs(dataclasses.replace(case, **shrunk), g))
+    monkeypatch.setattr(Case, "moved_bytes", lambda case: 1000)
+    path = tmp_path / "record.json"
+    bench.complete(path, [goal.case, tiny("all"), tiny("rsqrt")], Quick(), **SETTINGS)
+    record = timing.load_record(path)
+    assert bench.reached(record).startswith("MISSED: torch / fused 1 (1 to 1), wanted 3: rms_norm forward+")
+    told = bench.ratios(record)
+    assert "time of rms_norm fused / layer_norm fused: 1 (1 to 1)" in told
+    assert "time of 1/sqrt / rsqrt" in told and "time of dyt torch" not in told
+
+
+def test_a_users_run_leaves_the_courses_record_alone():
+    own, gpu = bench.parse([]), bench.parse(["--gpu"])
+    assert own.record == bench.ROOT / "my/timing_cpu.json" and gpu.record == bench.ROOT / "my/timing_gpu.json"
+    assert "/my/" in (bench.ROOT / ".gitignore").read_text("utf-8").split()
+
+
+def test_each_allocator_has_a_process_of_its_own(monkeypatch):
+    started = []
+
+    def run(command, env):
+        started.append(
+            (command[command.index("--part") + 1], {k: v for k, v in env.items() if "MALLOC" in k})
+        )
+        return type("Done", (), {"returncode": 0})
+
+    monkeypatch.setattr(bench.subprocess, "run", run)
+    monkeypatch.setattr(bench.platform, "libc_ver", lambda: ("glibc", "2.36"))
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
+    assert bench.on_cpu(bench.parse([])) == 0
+    assert started == [("as it comes", {}), ("warm", bench.WARM)]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a GPU")
+def test_without_a_gpu(capsys):
+    assert bench.main(["--gpu"]) == 2
+    assert "needs a CUDA device" in capsys.readouterr().out
+
+
+def test_a_part_of_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        bench, "cpu_cases", lambda allocator: [dataclasses.replace(tiny("dyt"), allocator=allocator)]
+    )
+    monkeypatch.setattr(
+        bench,
+        "on_cpu",
+        lambda options: bench.main(["--no-compile", "--part", "warm", "--record", str(options.record)]),
+    )
+    path = tmp_path / "record.json"
+    monkeypatch.setattr(bench, "measure", _quickly(bench.measure))
+    assert bench.main(["--no-compile", "--record", str(path)]) == 0
+    assert "dyt forward, 4 x 8, float32, allocator warm" in capsys.readouterr().out
+    path.write_text("no record", "utf-8")
+    assert bench.main(["--no-compile", "--record", str(path)]) == 1
+    assert "is damaged" in capsys.readouterr().err
+    assert bench.main(["--no-compile", "--record", str(path), "--fresh"]) == 0
+
+
+def _quickly(measure):
+    return lambda case, device, absent, **settings: measure(
+        case, Quick(), absent, seconds=0.0, compiled=False
+    )
+
+
+def test_what_is_not_timed_is_as_wrong_as_the_record_says():
+    """A tenth at 2048 rows; a right sum in float32 would be off by one rounding, 0.004."""
+    case = Case("layer_norm", "forward+backward", 2048, 64, "bfloat16")
+    dy, x, weight, bias, _ = case.inputs(torch.Generator().manual_seed(0))
+    leaves = [t.requires_grad_() for t in (weight, bias)]
+    got = torch.autograd.grad(F.layer_norm(x, (64,), weight, bias, bench_cases.EPS), leaves, dy)
+    exact = [t.detach().double().requires_grad_() for t in leaves]
+    y = F.layer_norm(x.double(), (64,), *exact, bench_cases.EPS)
+    for grad, want in zip(got, torch.autograd.grad(y, exact, dy.double()), strict=True):
+        assert (grad.double() - want).abs().max() > 0.03 * want.square().mean().sqrt()

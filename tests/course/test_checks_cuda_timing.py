@@ -1,0 +1,299 @@
+"""The checks of lesson 07 name the slips people make; the simulated GPU does what it says."""
+
+import statistics
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from normcourse.checks import cuda_timing as check
+from normcourse.checks.cuda_timing import Device
+
+BYTES = {
+    "plain RMSNorm": (lambda n, d, s, p: 3 * n * d * s + 2 * d * s + 4 * n + 8 * p * d, "plain RMSNorm"),
+    "dx and dr": (lambda n, d, s, p: 5 * n * d * s + 2 * d * s + 4 * n + 8 * p * d, "one tensor is written"),
+    "a forward": (lambda n, d, s, p: 2 * n * d * s + 2 * d * s + 4 * n + 8 * p * d, "are a forward"),
+    "x and r again": (lambda n, d, s, p: 6 * n * d * s + 2 * d * s + 4 * n + 8 * p * d, "h was kept"),
+    "no partials": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n, "partial sums of dw are missing"),
+    "partials once": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n + 4 * p * d, "AND read again"),
+    "partials in s": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n + 2 * s * p * d, "sums are fp32"),
+    "a partial a row": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n + 8 * n * d, "per PROGRAM"),
+    "no rstd": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 8 * p * d, "rstd is missing"),
+    "rstd in s": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + s * n + 8 * p * d, "rstd is fp32"),
+    "a mean": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 8 * n + 8 * p * d, "no mean"),
+    "rstd a feature": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * d + 8 * p * d, "number a ROW"),
+    "no dw": (lambda n, d, s, p: 4 * n * d * s + d * s + 4 * n + 8 * p * d, "one of the two"),
+    "no w": (lambda n, d, s, p: 4 * n * d * s + 4 * n + 8 * p * d, "neither"),
+    "db": (lambda n, d, s, p: 4 * n * d * s + 3 * d * s + 4 * n + 8 * p * d, "no db"),
+    "elements": (lambda n, d, s, p: 4 * n * d + 2 * d + n + 2 * p * d, "not bytes"),
+    "something": (lambda n, d, s, p: n * d, "off by"),
+}
+
+
+@pytest.mark.parametrize("answer, message", BYTES.values(), ids=BYTES)
+def test_wrong_byte_count_is_named(answer, message):
+    verdict = check.backward_bytes(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def bench(
+    device, run, *, warm_up=True, flush="before", calls=1, wait="last", average=statistics.median, rounds=20
+):
+    """A benchmark with some of the habits switched on or off."""
+    if warm_up:
+        run()
+        device.synchronize()
+    times = []
+    for _ in range(rounds):
+        if flush == "before":
+            device.flush()
+        first = device.event()
+        if flush == "inside":
+            device.flush()
+        for _ in range(calls):
+            run()
+        last = device.event()
+        if wait == "last":
+            device.synchronize()
+        times.append(device.elapsed(first, last))
+    return average(times)
+
+
+def on_the_host(device, run, *, wait=True, flush=True):
+    run()
+    device.synchronize()
+    times = []
+    for _ in range(20):
+        if flush:
+            device.flush()
+            device.synchronize()
+        start = device.clock()
+        run()
+        if wait:
+            device.synchronize()
+        times.append(device.clock() - start)
+    return statistics.median(times)
+
+
+def as_in_the_lesson(device, run):
+    start = device.clock()
+    for _ in range(10):
+        run()
+    return (device.clock() - start) / 10
+
+
+def never_waits(device, run):
+    run()
+    times = []
+    for _ in range(10):
+        start = device.clock()
+        run()
+        times.append(device.clock() - start)
+    return statistics.median(times)
+
+
+def marks_after_the_call(device, run):
+    run()
+    first, last = device.event(), device.event()
+    device.synchronize()
+    return device.elapsed(first, last)
+
+
+def habit(**settings):
+    return lambda device, run: bench(device, run, **settings)
+
+
+STOPWATCHES = {
+    "the lesson's": (as_in_the_lesson, "host does not wait"),
+    "no synchronize": (never_waits, "host does not wait"),
+    "the host's clock": (on_the_host, "host's clock holds launches"),
+    "reads too early": (habit(wait="never"), "synchronize before you read"),
+    "nothing runs": (lambda device, run: 1e-6, "nothing ran"),
+    "marks after the call": (marks_after_the_call, "not between your marks"),
+    "no flush": (habit(flush="never"), "lie in the cache"),
+    "flush inside": (habit(flush="inside"), "flush is between your marks"),
+    "no warm-up": (habit(warm_up=False, average=statistics.mean), "first call is in your average"),
+    "mean": (habit(average=statistics.mean), "take the median"),
+    "ten calls": (habit(calls=10), "lie in the cache"),
+    "milliseconds": (lambda device, run: 1e3 * bench(device, run), "not milliseconds"),
+    "microseconds": (lambda device, run: 1e6 * bench(device, run), "not microseconds"),
+    "5 % off": (lambda device, run: 1.05 * bench(device, run), "off by"),
+}
+
+
+@pytest.mark.parametrize("answer, message", STOPWATCHES.values(), ids=STOPWATCHES)
+def test_broken_benchmark_is_named(answer, message):
+    verdict = check.stopwatch(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def waits_before_the_call(device, run):  # the queue is empty, so the device waits for the launch
+    run()
+    times = []
+    for _ in range(20):
+        device.flush()
+        device.synchronize()
+        first = device.event()
+        run()
+        last = device.event()
+        device.synchronize()
+        times.append(device.elapsed(first, last))
+    return statistics.median(times)
+
+
+def test_a_device_that_waits_for_the_host_is_named():
+    assert "the device waits for the host" in check.stopwatch(waits_before_the_call)
+
+
+@pytest.mark.parametrize("settings", [{"warm_up": False}, {"rounds": 101}], ids=str)
+def test_what_gives_the_right_time_is_right(settings):
+    assert check.stopwatch(habit(**settings)).startswith("[ok]")
+
+
+def norm(x, w, b, e, *, mean=None, divide_by=None, square=None, root=torch.rsqrt):
+    x32 = x.float()
+    mean = x32.mean(-1, keepdim=True) if mean is None else mean
+    total = (x32 - mean).square().sum(-1, keepdim=True) if square is None else square
+    return ((x32 - mean) * root(total / (divide_by or x.shape[-1]) + e) * w + b).to(x.dtype)
+
+
+def block(x):
+    return 1 << (x.shape[-1] - 1).bit_length()
+
+
+def unmasked(x, w, b, e):
+    mean, empty = x.float().mean(-1, keepdim=True), block(x) - x.shape[-1]
+    square = (x.float() - mean).square().sum(-1, keepdim=True) + empty * mean.square()
+    return norm(x, w, b, e, square=square)
+
+
+def one_pass(x, w, b, e):
+    x32 = x.float()
+    mean = x32.mean(-1, keepdim=True)
+    return ((x32 - mean) * torch.rsqrt(x32.square().mean(-1, keepdim=True) - mean**2 + e) * w + b).to(x.dtype)
+
+
+def ignores_the_stride(x, w, b, e):
+    return norm(x.as_strided(x.shape, (x.shape[-1], 1)), w, b, e)
+
+
+def never_widened(x, w, b, e):
+    centred = x - x.mean(-1, keepdim=True)
+    return centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + e) * w + b
+
+
+def in_place(x, w, b, e):
+    y = norm(x, w, b, e)
+    x.zero_()
+    return y
+
+
+KERNELS = {
+    "no mask": (unmasked, "empty lanes"),
+    "mean over BLOCK": (
+        lambda x, w, b, e: norm(x, w, b, e, mean=x.float().sum(-1, keepdim=True) / block(x)),
+        "not by BLOCK",
+    ),
+    "variance over BLOCK": (
+        lambda x, w, b, e: norm(x, w, b, e, divide_by=block(x)),
+        "variance divides by dim, not by BLOCK",
+    ),
+    "dim - 1": (lambda x, w, b, e: norm(x, w, b, e, divide_by=x.shape[-1] - 1), "dim - 1"),
+    "sum": (lambda x, w, b, e: norm(x, w, b, e, divide_by=1), "is a mean"),
+    "RMSNorm": (lambda x, w, b, e: norm(x, w, b, e, mean=0.0), "RMSNorm with a bias"),
+    "divides only": (
+        lambda x, w, b, e: x * torch.rsqrt(x.var(-1, correction=0, keepdim=True) + e) * w + b,
+        "not centred",
+    ),
+    "no root": (lambda x, w, b, e: norm(x, w, b, e, root=torch.reciprocal), "reciprocal ROOT"),
+    "sqrt": (lambda x, w, b, e: norm(x, w, b, e, root=torch.sqrt), "multiply by the deviation"),
+    "eps outside": (
+        lambda x, w, b, e: norm(x, w, b, 0.0, root=lambda v: 1 / (v.sqrt() + e)),
+        "under the root",
+    ),
+    "no eps": (lambda x, w, b, e: norm(x, w, b, 0.0), "eps is missing"),
+    "no bias": (lambda x, w, b, e: norm(x, w, 0 * b, e), "bias is missing"),
+    "no gain": (lambda x, w, b, e: norm(x, 1 + 0 * w, b, e), "gain is missing"),
+    "row 0": (lambda x, w, b, e: norm(x[:1].expand_as(x), w, b, e), "reads row 0"),
+    "stride": (ignores_the_stride, "x.stride(0)"),
+    "one pass": (one_pass, "the variance is lost"),
+    "stays float32": (lambda x, w, b, e: norm(x.float(), w, b, e), "dtype torch.float32"),
+    "stays float64": (lambda x, w, b, e: norm(x, w, b, e).double(), "dtype torch.float64"),
+    "never widened": (never_widened, "widen what you load"),
+    "in place": (in_place, "changed in place"),
+}
+
+
+@pytest.mark.parametrize("answer, message", KERNELS.values(), ids=KERNELS)
+def test_wrong_kernel_is_named(answer, message):
+    verdict = check.layer_norm_kernel(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def test_another_right_kernel_is_right():
+    assert check.layer_norm_kernel(norm).startswith("[ok]")
+    assert check.layer_norm_kernel(lambda x, w, b, e: F.layer_norm(x, x.shape[-1:], w, b, e)).startswith(
+        "[ok]"
+    )
+
+
+LIES = {
+    "copy": ("copy", 1.0, "measure of all others"),
+    "empty": ("empty", 0.5, "are the host's"),
+    "torch": ("torch", 0.64, "as it must be"),
+    "compiled": ("Compiled ", 0.64, "the record says so"),
+    "fused": ("fused", 0.64, "near the ceiling"),
+    "twin": ("twin", 0.64, "overlap"),
+    "eager": ("eager", 0.64, "must look slow"),
+    "unknown": ("liger", 0.64, "no candidate"),
+    "a list": (["library"], 0.64, "as a string"),
+    "claimed share": ("library", 0.96, "what the record claims"),
+    "exaggeration": ("library", 1.5, "how much it exaggerates"),
+    "upside down": ("library", 1.557, "turn it round"),
+    "of torch": ("library", 0.793, "of torch's speed"),
+    "of fused": ("library", 0.663, "of fused"),
+    "in percent": ("library", 64.2, "not percent"),
+    "share is a string": ("library", "0.64", "expected a number"),
+}
+
+
+@pytest.mark.parametrize("name, share, message", LIES.values(), ids=LIES)
+def test_wrong_lie_is_named(name, share, message):
+    verdict = check.lie(name, share)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def test_the_honest_share_may_be_rounded():
+    assert check.lie(" Library", 0.64).startswith("[ok]")
+    assert check.lie("library", None).endswith("not attempted yet")
+
+
+def test_the_device_queues_and_the_host_runs_ahead():
+    device = Device(bandwidth=1e12, launch=1e-6, start=0.0, first=0.0)
+    for _ in range(3):
+        device.run("kernel", 100e6)  # 100 µs each: too large for the cache
+    assert device.clock() == pytest.approx(3e-6)
+    device.synchronize()
+    assert device.clock() == pytest.approx(301e-6)
+
+
+def test_the_device_reads_the_cache_thrice_as_fast_until_it_is_flushed():
+    device = Device(bandwidth=1e12, launch=0.0, start=0.0, first=0.0)
+    times = []
+    for step in ("run", "run", "flush", "run"):
+        first = device.event()
+        device.run("kernel", 9e6) if step == "run" else device.flush()
+        last = device.event()
+        device.synchronize()
+        times.append(device.elapsed(first, last))
+    assert times == pytest.approx([9e-6, 3e-6, 200e-6, 9e-6])
+
+
+def test_something_else_holds_the_device_after_every_third_kernel():
+    device = Device(bandwidth=1e12, launch=0.0, start=0.0, first=0.0, interrupt=3)
+    ends = []
+    for _ in range(4):
+        device.run("kernel", 100e6)
+        device.synchronize()
+        ends.append(device.clock())
+    assert ends == pytest.approx([100e-6, 200e-6, 600e-6, 700e-6])

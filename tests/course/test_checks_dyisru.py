@@ -1,0 +1,152 @@
+"""The checks of lesson 06 name the slips people make."""
+
+import pytest
+import torch
+
+from normcourse.checks import dyisru as check
+
+SLOPES = {
+    "√D/c": (0.5, "an article's slope"),
+    "1/√c": (0.25, "scale sqrt(D) is missing"),
+    "1/c": (1 / 16, "and the root over c"),
+    "D/c": (4, "both belong under a root"),
+    "D/√c": (16.0, "the scale is sqrt(D)"),
+    "√D": (8.0, "the level"),
+    "1": (1, "for c = D = 64"),
+    "0": (0, "the output at 0"),
+    "√D c/c²·…": (0.125, "c^(3/2)"),
+}
+
+
+@pytest.mark.parametrize("answer, message", SLOPES.values(), ids=SLOPES)
+def test_wrong_slope_is_named(answer, message):
+    verdict = check.slope_at_zero(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def bernoulli_in_place(x, u, d):
+    return u.sub_(1 / d).mul_(-2 / x)
+
+
+LINES = {
+    "article": (lambda x, u, d: -2 / x * (1 / u - 1 / d), "the article's middle line"),
+    "sign": (lambda x, u, d: 2 / x * (u - 1 / d), "the sign is lost"),
+    "no 2": (lambda x, u, d: -(u - 1 / d) / x, "factor 2 is missing"),
+    "homogeneous": (lambda x, u, d: -2 / x * u, "1/D is missing"),
+    "1 for 1/D": (lambda x, u, d: -2 / x * (u - 1), "1/D, not 1:"),
+    "1/√D": (lambda x, u, d: -2 / x * (u - d**-0.5), "not 1/sqrt(D)"),
+    "plus": (lambda x, u, d: -2 / x * (u + 1 / d), "1/D is subtracted"),
+    "times x": (lambda x, u, d: -2 * x * (u - 1 / d), "do not multiply"),
+    "2/D": (lambda x, u, d: -2 / x * u + 2 / d, "both terms of the bracket"),
+    "y'": (lambda x, u, d: u**-0.5 / x * (1 - 1 / u / d), "before the substitution"),
+    "y'/y³": (lambda x, u, d: (u - 1 / d) / x, "gives -2 of it"),
+    "in place": (bernoulli_in_place, "changed in place"),
+}
+
+
+@pytest.mark.parametrize("answer, message", LINES.values(), ids=LINES)
+def test_wrong_bernoulli_line_is_named(answer, message):
+    verdict = check.bernoulli(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def total(x):
+    return x.square().sum(-1, keepdim=True)
+
+
+def others(x):
+    return (x.square().unsqueeze(-2) * (1 - torch.eye(x.shape[-1], dtype=x.dtype))).sum(-1)
+
+
+def c_in_place(x):
+    return total(x) - x.square_()
+
+
+CONSTANTS = {
+    "with its own": (lambda x: total(x).expand_as(x), "own square does not belong"),
+    "one a row, keepdim": (total, "keep the shape of x"),
+    "one a row": (lambda x: x.square().sum(-1), "one for each row"),
+    "values": (lambda x: x.sum(-1, keepdim=True) - x, "not values"),
+    "absolute": (lambda x: x.abs().sum(-1, keepdim=True) - x.abs(), "not absolute values"),
+    "mean of others": (lambda x: others(x) / (x.shape[-1] - 1), "not their mean"),
+    "over D": (lambda x: others(x) / x.shape[-1], "not divided by D"),
+    "own square": (lambda x: x.square(), "the coordinate's own square"),
+    "mean square": (lambda x: x.square().mean(-1, keepdim=True).expand_as(x), "mean square of the row"),
+    "mean c": (lambda x: others(x).mean(-1, keepdim=True).expand_as(x), "each coordinate has its own"),
+    "columns": (lambda x: x.square().sum(0) - x.square(), "not the first"),
+    "root": (lambda x: others(x).sqrt(), "take none"),
+    "negative": (lambda x: x.square() - total(x), "the sign is turned"),
+    "cancels": (lambda x: total(x) - x.square(), "cancels"),
+    "in place": (c_in_place, "changed in place"),
+}
+
+
+@pytest.mark.parametrize("answer, message", CONSTANTS.values(), ids=CONSTANTS)
+def test_wrong_c_is_named(answer, message):
+    verdict = check.true_c(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def backward(dx=None, dlog=None):
+    """A right answer in which dx or dlog is replaced: functions of (dy, x, c, scale)."""
+
+    def answer(dy, x, log_c, scale):
+        c = log_c.exp()
+        right = dy * scale * c / (x.square() + c) ** 1.5
+        right_log = -(right * x).sum().reshape(1) / 2
+        first = right if dx is None else dx(dy, x, c, scale)
+        return first, right_log if dlog is None else dlog(dy, x, c, scale)
+
+    return answer
+
+
+def by_c(dy, x, c, scale):
+    return -dy * scale * x / (x.square() + c) ** 1.5 / 2
+
+
+def one(value):
+    return value.sum().reshape(1)
+
+
+def backward_in_place(dy, x, log_c, scale):
+    c = log_c.exp_()
+    return dy * scale * c / (x.square() + c) ** 1.5, one(by_c(dy, x, c, scale)) * c
+
+
+def with_log(dy, x, c, scale):
+    return dy * scale * c.log() / (x.square() + c.log()) ** 1.5
+
+
+BACKWARDS = {
+    "no dy": (backward(lambda dy, x, c, s: s * c / (x**2 + c) ** 1.5), "dy is missing: multiply"),
+    "no scale": (backward(lambda dy, x, c, s: dy * c / (x**2 + c) ** 1.5), "the scale is missing"),
+    "power 1/2": (backward(lambda dy, x, c, s: dy * s * c / (x**2 + c) ** 0.5), "the exponent is 3/2:"),
+    "root fixed": (backward(lambda dy, x, c, s: dy * s / (x**2 + c) ** 0.5), "holds the root fixed"),
+    "no c": (backward(lambda dy, x, c, s: dy * s / (x**2 + c) ** 1.5), "missing in the numerator"),
+    "root of c": (backward(lambda dy, x, c, s: dy * s * c.sqrt() / (x**2 + c) ** 1.5), "the root of c"),
+    "dx sign": (backward(lambda dy, x, c, s: -dy * s * c / (x**2 + c) ** 1.5), "rises everywhere"),
+    "log c as c": (backward(with_log), "c = exp(log_c)"),
+    "power 2": (backward(lambda dy, x, c, s: dy * s * c / (x**2 + c) ** 2), "not 2."),
+    "dc": (backward(dlog=lambda *a: one(by_c(*a))), "one factor is left"),
+    "dc/c": (backward(dlog=lambda *a: one(by_c(*a)) / a[2]), "multiplies"),
+    "sign": (backward(dlog=lambda *a: -one(by_c(*a)) * a[2]), "the sign is lost: a larger c"),
+    "sign and c": (backward(dlog=lambda *a: -one(by_c(*a))), "the sign is lost, and"),
+    "no 1/2": (backward(dlog=lambda *a: 2 * one(by_c(*a)) * a[2]), "the 1/2 of the root"),
+    "no sum": (backward(dlog=lambda *a: by_c(*a) * a[2]), "sum over all rows"),
+    "mean": (backward(dlog=lambda *a: by_c(*a).mean().reshape(1) * a[2]), "you took the mean"),
+    "no dy in dlog": (
+        backward(dlog=lambda dy, *a: one(by_c(torch.ones_like(dy), *a)) * a[1]),
+        "under the sum",
+    ),
+    "no scale in dlog": (backward(dlog=lambda *a: one(by_c(*a)) * a[2] / a[3]), "the scale is missing"),
+    "no x": (backward(dlog=lambda *a: one(by_c(*a) / a[1]) * a[2]), "x is missing"),
+    "no axis": (backward(dlog=lambda *a: by_c(*a).sum() * a[2][0]), "has shape (1,)"),
+    "dx alone": (lambda dy, x, log_c, s: dy, "expected a tuple"),
+    "in place": (backward_in_place, "changed in place"),
+}
+
+
+@pytest.mark.parametrize("answer, message", BACKWARDS.values(), ids=BACKWARDS)
+def test_wrong_backward_is_named(answer, message):
+    verdict = check.backward_log(answer)
+    assert verdict.startswith("[x]") and message in verdict

@@ -1,0 +1,197 @@
+"""The checks of lesson 03 name the slips people make, and accept a rounded answer."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from normcourse.checks import rms_norm as check
+
+
+def inverse_rms(x, eps):
+    return torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+
+
+def upcast(x):
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+@pytest.mark.parametrize("value", [0.56, 0.5556, torch.tensor(5 / 9)], ids=str)
+def test_variance_may_be_rounded_or_a_tensor(value):
+    assert check.variance_left(value).startswith("[ok]")
+
+
+VARIANCES = [
+    (1.0, "what LayerNorm leaves"),
+    (4 / 9, "share of the mean"),
+    (5 / 3, "divided by its square"),
+    (1 / 3, "square of mean/RMS"),
+    (-1 / 3, "no variance is negative"),
+    (5 / 81, "twice"),
+    (5 / 4, "divides by the squared mean"),
+    (5 / 7, "SQUARED mean"),
+    (5, "variance of the input"),
+    (0.745, "standard deviation"),
+    (0.5, "off by"),
+]
+
+
+@pytest.mark.parametrize("value, message", VARIANCES)
+def test_wrong_variance_is_named(value, message):
+    verdict = check.variance_left(value)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def upcast_only_outside(x, weight, eps):  # jingyaogong/minimind #301
+    return (weight * (upcast(x) * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps))).type_as(x)
+
+
+def always_float(x, weight, eps):
+    return (weight * (x.float() * inverse_rms(x.float(), eps))).type_as(x)
+
+
+def in_place(x, weight, eps):
+    x.data *= inverse_rms(x.data, eps)
+    return x * weight
+
+
+def statistic_without_gradient(x, weight, eps):
+    with torch.no_grad():
+        rstd = inverse_rms(upcast(x), eps)
+    return (upcast(x) * rstd * weight).to(x.dtype)
+
+
+RMS_NORMS = {
+    "eps outside": (lambda x, w, e: x / (x.square().mean(-1, keepdim=True).sqrt() + e) * w, "under the root"),
+    "no eps": (lambda x, w, e: x * inverse_rms(x, 0.0) * w, "eps is missing"),
+    "divides by the norm": (
+        lambda x, w, e: x / (x.square().sum(-1, keepdim=True) + e).sqrt() * w,
+        "MEAN square",
+    ),
+    "divisor D - 1": (
+        lambda x, w, e: x / (x.square().sum(-1, keepdim=True) / (x.shape[-1] - 1) + e).sqrt() * w,
+        "D - 1",
+    ),
+    "no root": (lambda x, w, e: x / (x.square().mean(-1, keepdim=True) + e) * w, "take the root"),
+    "multiplies": (lambda x, w, e: x / inverse_rms(x, e) * w, "divide by it"),
+    "layer norm": (lambda x, w, e: F.layer_norm(x, x.shape[-1:], w, None, e), "that is LayerNorm"),
+    "centres x only": (
+        lambda x, w, e: (x - x.mean(-1, keepdim=True)) * inverse_rms(x, e) * w,
+        "does not centre",
+    ),
+    "variance": (
+        lambda x, w, e: x / (x.var(-1, correction=0, keepdim=True) + e).sqrt() * w,
+        "standard deviation",
+    ),
+    "torch.var": (lambda x, w, e: x / (x.var(-1, keepdim=True) + e).sqrt() * w, "torch's unbiased"),
+    "no gain": (lambda x, w, e: x * inverse_rms(x, e), "gain is missing"),
+    "1 + weight": (lambda x, w, e: x * inverse_rms(x, e) * (1 + w), "Gemma's form"),
+    "adds the weight": (lambda x, w, e: x * inverse_rms(x, e) + w, "not a bias"),
+    "axis 0": (lambda x, w, e: x * torch.rsqrt(x.square().mean(0) + e) * w, "each ROW"),
+    "whole batch": (lambda x, w, e: x * torch.rsqrt(x.square().mean() + e) * w, "whole batch"),
+    "no keepdim": (lambda x, w, e: x * torch.rsqrt(x.square().mean(-1) + e) * w, "keepdim=True"),
+    "mean of |x|": (lambda x, w, e: x / (x.abs().mean(-1, keepdim=True) + e) * w, "absolute values"),
+    "rounds nothing up": (lambda x, w, e: x * inverse_rms(x, e) * w, "256 squared overflows"),
+    "upcast only outside": (upcast_only_outside, "256 squared overflows"),
+    "x.float() for float64": (always_float, "computed in float32"),
+    "float32 for float64": (
+        lambda x, w, e: x.float() * inverse_rms(x.float(), e) * w.float(),
+        "dtype torch.float32",
+    ),
+    "Llama's order": (
+        lambda x, w, e: (upcast(x) * inverse_rms(upcast(x), e)).to(x.dtype) * w,
+        "(Llama's order) and the product again",
+    ),
+    "stays float32": (
+        lambda x, w, e: upcast(x) * inverse_rms(upcast(x), e) * upcast(w),
+        "comes out as torch.float32",
+    ),
+    "in place": (in_place, "changed in place"),
+    "detached": (lambda x, w, e: (x * inverse_rms(x, e) * w).detach(), "no gradient passes"),
+    "no_grad statistic": (statistic_without_gradient, "is detached"),
+    "weight.data": (lambda x, w, e: x * inverse_rms(x, e) * w.data, "reaches weight"),
+    "x.data": (lambda x, w, e: x.data * inverse_rms(x.data, e) * w, "reaches x"),
+}
+
+
+@pytest.mark.parametrize("answer, message", RMS_NORMS.values(), ids=RMS_NORMS)
+def test_wrong_rms_norm_is_named(answer, message):
+    verdict = check.rms_norm(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def centred_in_place(weight, bias):
+    weight -= weight.mean(0)
+    return weight, bias - bias.mean()
+
+
+FOLDS = {
+    "axis 1": (lambda w, b: (w - w.mean(1, keepdim=True), b - b.mean()), "OUTPUT units"),
+    "axis 1, no keepdim": (lambda w, b: (w - w.mean(1), b - b.mean()), "lacks keepdim"),
+    "one mean": (lambda w, b: (w - w.mean(), b - b.mean()), "per column"),
+    "sum": (lambda w, b: (w - w.sum(0), b - b.mean()), "not their sum"),
+    "adds": (lambda w, b: (w + w.mean(0), b - b.mean()), "you added"),
+    "standardizes": (lambda w, b: ((w - w.mean(0)) / w.std(0, correction=0), b - b.mean()), "no division"),
+    "bias only": (lambda w, b: (w, b - b.mean()), "weight is as it was"),
+    "returns the mean": (lambda w, b: (w.mean(0).expand_as(w), b - b.mean()), "mean itself"),
+    "transposed": (lambda w, b: ((w - w.mean(0)).T, b - b.mean()), "no transpose"),
+    "forgets the bias": (lambda w, b: (w - w.mean(0), b), "subtract its mean too"),
+    "drops the bias": (lambda w, b: (w - w.mean(0), torch.zeros_like(b)), "not dropped"),
+    "bias is its mean": (lambda w, b: (w - w.mean(0), b.mean().expand_as(b)), "only the part to subtract"),
+    "returns the weight alone": (lambda w, b: w - w.mean(0), "expected a tuple"),
+    "in place": (centred_in_place, "changed in place"),
+}
+
+
+@pytest.mark.parametrize("answer, message", FOLDS.values(), ids=FOLDS)
+def test_wrong_fold_is_named(answer, message):
+    verdict = check.fold_centring(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def normalized(x, eps):
+    return upcast(x) * inverse_rms(upcast(x), eps)
+
+
+GEMMAS = {
+    "no 1": (lambda x, s, e: (normalized(x, e) * upcast(s)).to(x.dtype), "the gain is 1 + stored"),
+    "parentheses": (lambda x, s, e: (1 + upcast(s) * normalized(x, e)).to(x.dtype), "in parentheses"),
+    "a bias": (lambda x, s, e: (normalized(x, e) + upcast(s)).to(x.dtype), "not a bias"),
+    "no gain": (lambda x, s, e: normalized(x, e).to(x.dtype), "gain is missing"),
+    "1 - stored": (lambda x, s, e: (normalized(x, e) * (1 - upcast(s))).to(x.dtype), "not 1 - stored"),
+    "inside": (
+        lambda x, s, e: normalized(upcast(x) * (1 + upcast(s)), e).to(x.dtype),
+        "scale after the norm",
+    ),
+    "1 + stored in bf16": (lambda x, s, e: (normalized(x, e) * (1 + s)).to(x.dtype), "added in bfloat16"),
+    "rounds before the gain": (
+        lambda x, s, e: (normalized(x, e).to(x.dtype) * (1 + upcast(s))).to(x.dtype),
+        "before the gain",
+    ),
+    "stays float32": (lambda x, s, e: normalized(x, e) * (1 + upcast(s)), "comes out as torch.float32"),
+    "no upcast of x": (
+        lambda x, s, e: (x * inverse_rms(x, e) * (1 + upcast(s))).to(x.dtype),
+        "bfloat16 outputs differ",
+    ),
+}
+
+
+@pytest.mark.parametrize("answer, message", GEMMAS.values(), ids=GEMMAS)
+def test_wrong_gemma_is_named(answer, message):
+    verdict = check.gemma_rms_norm(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def test_gemma_without_upcast_of_the_square_overflows():
+    def squares_in_half(x, stored, eps):
+        rstd = inverse_rms(x, eps) if x.dtype == torch.float16 else inverse_rms(upcast(x), eps)
+        return (upcast(x) * upcast(rstd) * (1 + upcast(stored))).to(x.dtype)
+
+    assert "256 squared overflows" in check.gemma_rms_norm(squares_in_half)
+
+
+def test_gemma_may_compute_in_float32_whatever_comes_in():
+    def float32_inside(x, stored, eps):
+        x32 = x.float()
+        return (x32 * inverse_rms(x32, eps) * (1 + stored.float())).to(x.dtype)
+
+    assert check.gemma_rms_norm(float32_inside).startswith("[ok]")

@@ -1,0 +1,193 @@
+"""tools/experiments.py keeps finished runs, resumes, and refuses a record that it cannot continue."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from normcourse import training
+from normcourse.training.records import BRIEF, CURVES, key
+from tests.course.cifar_helpers import write_cifar
+from tests.course.grid_helpers import NAME, RUNS, small_grid
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    """The script as a module, with one small grid; default dtype and number of threads are set back."""
+    monkeypatch.syspath_prepend(ROOT / "tools")  # for grids, and for worker processes
+    spec = importlib.util.spec_from_file_location("experiments", ROOT / "tools/experiments.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "experiments", module)
+    spec.loader.exec_module(module)
+    grids = sys.modules.pop("grids")
+    monkeypatch.setattr(module, "GRIDS", {NAME: small_grid()})
+    monkeypatch.setattr(grids, "GRIDS", module.GRIDS)
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    yield module
+    torch.set_default_dtype(dtype)
+    torch.set_num_threads(threads)
+
+
+def run(tool, folder, *arguments, workers=1):
+    return tool.main(["--folder", str(folder), "--workers", str(workers), *arguments])
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """The runs of a complete record, made by the library alone."""
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    settings, runs = small_grid(), []
+    while cells := [c for c in training.plan(settings, runs) if key(c) not in map(key, runs)]:
+        runs += [training.trial(settings, cell) for cell in cells]
+    torch.set_default_dtype(default)
+    cells = list(training.plan(settings, runs))
+    runs.sort(key=lambda run: [key(cell) for cell in cells].index(key(run)))
+    return runs
+
+
+@pytest.fixture
+def made(tool, alone, tmp_path):
+    """The path of a complete record."""
+    path = tmp_path / f"{NAME}.json"
+    record = tool.load(path, NAME, tool.GRIDS[NAME])
+    record["runs"] = list(alone)
+    tool.save(path, record)
+    return path
+
+
+def test_the_record_says_how_it_was_made(tool, alone, tmp_path, capsys):
+    assert run(tool, tmp_path) == 0
+    assert f"{RUNS} runs done, 0 were there" in capsys.readouterr().out
+    record = training.load_record(tmp_path / f"{NAME}.json")
+    assert record["runs"] == alone
+    assert record["experiment"] == NAME and record["command"].startswith("make experiments")
+    assert set(record["versions"]) == {"python", "torch", "numpy", "platform"}
+    assert record["settings"] == small_grid()
+    for one in record["runs"]:
+        assert set(one) == {*BRIEF, *(CURVES if one["phase"] == "final" else ())}
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_two_workers_make_the_record_of_one(tool, tmp_path):
+    write_cifar(tmp_path)  # read faster than the digits, in each of the processes
+    made = []
+    for workers in (1, 2):
+        assert run(tool, tmp_path, "--data", "cifar10", "--root", str(tmp_path), workers=workers) == 0
+        made.append((tmp_path / f"{NAME}_cifar10.json").read_bytes())
+        (tmp_path / f"{NAME}_cifar10.json").unlink()
+    assert made[0] == made[1]
+
+
+def test_a_complete_record_is_left_as_it_is(tool, made, capsys):
+    before = made.read_bytes()
+    assert run(tool, made.parent, NAME) == 0
+    assert f"0 runs done, {RUNS} were there" in capsys.readouterr().out
+    assert made.read_bytes() == before
+
+
+def test_an_interrupted_command_keeps_what_is_done_and_goes_on(tool, alone, made, monkeypatch, capsys):
+    whole, train, calls = made.read_bytes(), tool._run, []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) in (3, 6):  # while tuning, and between final runs and sweeps
+            raise KeyboardInterrupt
+        return train(*arguments)
+
+    monkeypatch.setattr(tool, "_run", interrupted)
+    made.unlink()
+    for kept in (2, 4):
+        assert run(tool, made.parent) == 130
+        assert "goes on" in capsys.readouterr().err
+        assert len(json.loads(made.read_text("utf-8"))["runs"]) == kept
+    assert run(tool, made.parent) == 0
+    assert len(calls) == RUNS + 2  # what was done is not done again
+    assert made.read_bytes() == whole
+
+
+def test_runs_that_come_in_another_order_give_the_same_file(tool, alone, made):
+    whole, record = made.read_bytes(), json.loads(made.read_text("utf-8"))
+    record["runs"].reverse()
+    tool.save(made, record)
+    assert made.read_bytes() == whole
+
+
+def test_a_write_that_fails_leaves_the_former_record(tool, made, monkeypatch):
+    before = made.read_bytes()
+
+    def full_disk(self, text, encoding):
+        with open(self, "w", encoding=encoding) as file:
+            file.write(text[:100])
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Path, "write_text", full_disk)
+    with pytest.raises(OSError, match="no space"):
+        tool.save(made, json.loads(before))
+    assert made.read_bytes() == before
+
+
+FOREIGN = {
+    "another experiment": (lambda r: r.update(experiment="other"), "is the record of 'other'"),
+    "another number of steps": (lambda r: r["settings"]["train"].update(steps=9), "other settings (train)"),
+    "another rate": (lambda r: r["settings"].update(rates=[0.1, 0.01]), "other settings (rates)"),
+    "no sweeps": (lambda r: r["settings"].pop("sweeps"), "is damaged"),
+    "no runs": (lambda r: r.pop("runs"), "'runs' is missing"),
+}
+
+
+@pytest.mark.parametrize("change, message", FOREIGN.values(), ids=FOREIGN)
+def test_a_damaged_or_foreign_record_is_refused_and_left_alone(tool, made, capsys, change, message):
+    record = json.loads(made.read_text("utf-8"))
+    change(record)
+    made.write_text(json.dumps(record), "utf-8")
+    before = made.read_bytes()
+    assert run(tool, made.parent) == 1
+    error = capsys.readouterr().err
+    assert message in error and f"Move {NAME}.json away" in error
+    assert made.read_bytes() == before
+
+
+def test_runs_of_two_versions_are_not_mixed(tool, made, capsys):
+    record = json.loads(made.read_text("utf-8"))
+    record["versions"]["torch"] = "1.0"
+    made.write_text(json.dumps(record), "utf-8")
+    assert run(tool, made.parent) == 0  # complete: nothing to mix
+    record["runs"].pop()
+    made.write_text(json.dumps(record), "utf-8")
+    assert run(tool, made.parent) == 1
+    assert "do not mix" in capsys.readouterr().err
+
+
+WRONG = {
+    "name": (["none"], f"no such experiment: none; there are {NAME}"),
+    "root alone": (["--root", "here"], "--data cifar10 and --root FOLDER go together"),
+    "data alone": (["--data", "cifar10"], "--data cifar10 and --root FOLDER go together"),
+    "no worker": (["--workers", "0"], "--workers needs at least 1, got 0"),
+}
+
+
+@pytest.mark.parametrize("arguments, message", WRONG.values(), ids=WRONG)
+def test_wrong_arguments_are_refused(tool, capsys, arguments, message):
+    with pytest.raises(SystemExit):
+        tool.main(arguments)
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("build", ["mlp", "cnn"])
+def test_the_same_grid_runs_on_cifar10_into_its_own_record(tool, tmp_path, capsys, build):
+    model = {"build": "cnn", "depth": 1, "channels": 2} if build == "cnn" else {"build": "mlp", "depth": 1}
+    tool.GRIDS[NAME] |= {"model": model, "sweeps": {}, "seeds": [0], "rates": [0.01]}
+    write_cifar(tmp_path)
+    assert run(tool, tmp_path, "--data", "cifar10", "--root", str(tmp_path)) == 0
+    record = training.load_record(tmp_path / f"{NAME}_cifar10.json")
+    assert record["settings"]["data"] == {"name": "cifar10", "train": 45, "validation": 5, "test": 10}
+    assert record["settings"]["model"]["size"] == [3, 32, 32]
+    assert {one["test_right"] <= 10 for one in record["runs"]} == {True}
+    assert run(tool, tmp_path, "--data", "cifar10", "--root", str(tmp_path / "elsewhere")) == 1
+    assert "has no data_batch_1" in capsys.readouterr().err

@@ -1,0 +1,214 @@
+"""Activation functions, quadrature, saturation: against autograd, Gauss-Hermite and the audited table."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from normcourse import measures
+from normcourse.measures import ACTIVATIONS, Activation
+from tests.library.gradient_cases import draw
+
+SWISH = {
+    f"swish {beta}": Activation(
+        *(functools.partial(f, beta=beta) for f in (measures.swish, measures.swish_slope))
+    )
+    for beta in (-0.7, 0.3, 2.0)
+}
+TORCH = {
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "ReLU": F.relu,
+    "leaky ReLU": F.leaky_relu,
+    "ELU": F.elu,
+    "GELU": F.gelu,
+    "SiLU": F.silu,
+}
+
+
+def number(value):
+    return torch.tensor(value, dtype=torch.float64)
+
+
+def phi(x):
+    """Distribution function of N(0, 1)."""
+    return (1 + math.erf(x / math.sqrt(2))) / 2
+
+
+# Slopes
+
+
+@pytest.mark.parametrize("name", [*ACTIVATIONS, *SWISH])
+def test_slopes_are_those_of_autograd(name):  # [EQ-SIGMOID] [EQ-TANH] [EQ-RELU] [EQ-LEAKY-RELU] [EQ-ELU] ...
+    activation = (ACTIVATIONS | SWISH)[name]
+    x = torch.cat([3 * draw(200), number([0.0, 12.0, -12.0])])
+    assert_close(activation.slope(x), measures.slopes(activation.function, x), rtol=1e-12, atol=1e-15)
+    for dtype in (torch.float32, torch.bfloat16):
+        assert activation.slope(x.to(dtype)).dtype == dtype
+
+
+def test_the_table_holds_torchs_functions():
+    x = 3 * draw(50)
+    assert set(TORCH) == set(ACTIVATIONS)
+    for name, function in TORCH.items():
+        assert_close(ACTIVATIONS[name].function(x), function(x), rtol=1e-14, atol=0)
+
+
+def test_small_slopes_keep_their_digits():  # s (1 - s) and 1 - tanh^2 as written would be 0 here
+    x = number([-40.0, 40.0])
+    assert_close(measures.sigmoid_slope(x), torch.exp(-x.abs()), rtol=1e-14, atol=0)
+    assert_close(measures.tanh_slope(x / 2), 4 * torch.exp(-x.abs()), rtol=1e-14, atol=0)
+
+
+def test_swish_between_a_line_and_relu():  # A240
+    x = draw(20)
+    assert_close(measures.swish(x, 0.0), x / 2)
+    assert_close(measures.swish(x), F.silu(x))
+    assert_close(measures.swish(x, 1e6), F.relu(x), rtol=0, atol=1e-7)  # at most 0.28 / beta apart
+
+
+# Quadrature
+
+
+@pytest.mark.parametrize(("power", "moment"), [(0, 1), (1, 0), (2, 1), (4, 3), (8, 105), (12, 10395)])
+def test_normal_moments(power, moment):
+    got = measures.normal_expectation(lambda z: z**power)
+    assert_close(got, number(float(moment)), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "tanh", "GELU", "SiLU"])
+def test_smooth_expectations_are_those_of_gauss_hermite(name):
+    nodes, weights = np.polynomial.hermite_e.hermegauss(250)
+    for function in ACTIVATIONS[name]:
+        want = torch.from_numpy(weights) @ function(torch.from_numpy(nodes)).square() / math.sqrt(2 * math.pi)
+        got = measures.normal_expectation(lambda z, f=function: f(z).square())
+        assert_close(got, want, rtol=1e-12, atol=0)
+
+
+def test_kinks_are_split():
+    half = number(0.5)
+    assert_close(measures.normal_expectation(lambda z: F.relu(z).square()), half, rtol=1e-13, atol=0)
+    assert_close(measures.normal_expectation(torch.abs), number(math.sqrt(2 / math.pi)), rtol=1e-13, atol=0)
+    jump = measures.normal_expectation(lambda z: (z > 0.33).double(), breaks=(0.33,))
+    assert_close(jump, number(1 - phi(0.33)), rtol=1e-13, atol=0)
+    blind = measures.normal_expectation(lambda z: (z > 0.33).double(), breaks=())
+    assert abs(blind - jump) > 1e-4
+    outside = measures.normal_expectation(torch.cos, breaks=(-50.0, 50.0))  # the tails count nothing
+    assert_close(outside, number(math.exp(-0.5)), rtol=1e-13, atol=0)
+
+
+TABLE = {  # S(0.01), S(0.1), G, E f' under N(0, 1): SOURCE-AUDIT 2.4
+    "sigmoid": (0.0000, 0.0391, 0.7934, 0.2066),
+    "tanh": (0.0028, 0.0690, 0.3943, 0.6057),
+    "ReLU": (0.5, 0.5, 0.5, 0.5),
+    "leaky ReLU": (0.0, 0.5, 0.4950, 0.5050),  # 0.01 is not below 0.01
+    "ELU": (0.0000, 0.0107, 0.2384, 0.7616),
+    "GELU": (0.0150, 0.1805, 0.5393, 0.5),
+    "SiLU": (0.0162, 0.1808, 0.5116, 0.5),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_measures_under_the_normal_law(name):  # [EQ-SATURATION] [EQ-STABILITY]
+    function, slope = ACTIVATIONS[name]
+    low, high, distance, mean = TABLE[name]
+    half_a_unit = {"rtol": 0, "atol": 5.1e-5}
+    assert_close(measures.normal_saturation(slope), number(low), **half_a_unit)
+    assert_close(measures.normal_saturation(slope, 0.1), number(high), **half_a_unit)
+    assert_close(measures.normal_stability(slope), number(distance), **half_a_unit)
+    assert_close(measures.normal_expectation(slope), number(mean), **half_a_unit)
+    # Their counterparts on 100 000 quantiles, an end of a set within one of them, the tails cut at 4.3.
+    sampled = measures.stability_measure(function)
+    assert_close(measures.normal_stability(slope), sampled, rtol=0, atol=3e-5)
+    sampled = measures.saturation_measure(function, threshold=0.1)
+    assert_close(measures.normal_saturation(slope, 0.1), sampled, rtol=0, atol=3e-5)
+
+
+def test_measures_in_closed_form():
+    beyond = 2 * phi(-math.atanh(math.sqrt(0.7)))
+    assert_close(measures.normal_saturation(measures.tanh_slope, 0.3), number(beyond), rtol=1e-12, atol=0)
+    # Phi' is symmetric about 0 and GELU' - 1/2 odd, so E GELU' = 1/2; |GELU' - 1| only adds to 1 - E GELU'.
+    excess = 2 * measures.normal_expectation(
+        lambda z: (measures.gelu_slope(z) - 1).clamp(min=0), breaks=(0.0, 0.751791524693564)
+    )
+    assert_close(measures.normal_stability(measures.gelu_slope), 0.5 + excess, rtol=1e-12, atol=0)
+    assert measures.normal_stability(torch.ones_like) == 0
+    assert_close(measures.normal_stability(lambda x: torch.full_like(x, 3)), number(2.0))
+
+
+# Saturation sets
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 0.01, 1e-3, 1e-6])
+def test_thresholds_of_the_sigmoid(epsilon):  # [EQ-SIGMOID-SETS], A174
+    output, slope = measures.sigmoid_thresholds(epsilon)
+    assert_close(torch.sigmoid(number(-output)), number(epsilon), rtol=1e-12, atol=0)
+    assert_close(measures.sigmoid_slope(number(slope)), number(epsilon), rtol=1e-12, atol=0)
+    want = number([[-math.inf, -slope], [slope, math.inf]])
+    assert_close(measures.saturation_set(measures.sigmoid_slope, epsilon), want, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("epsilon", [0.9, 0.2, 0.01, 1e-3, 1e-6])
+def test_thresholds_of_tanh(epsilon):  # [EQ-TANH-SETS], A177, A179
+    output, slope = measures.tanh_thresholds(epsilon)
+    assert_close(1 - torch.tanh(number(output)), number(epsilon), rtol=1e-9, atol=0)  # 1e-16 / epsilon
+    assert_close(measures.tanh_slope(number(slope)), number(epsilon), rtol=1e-9, atol=0)
+    want = number([[-math.inf, -slope], [slope, math.inf]])
+    assert_close(measures.saturation_set(measures.tanh_slope, epsilon), want, rtol=1e-9, atol=1e-12)
+
+
+def test_thresholds_to_four_digits():
+    rounded = [round(x, 3) for e in (0.01, 0.001) for x in measures.sigmoid_thresholds(e)]
+    assert rounded == [4.595, 4.585, 6.907, 6.906]
+    assert [round(x, 3) for x in measures.tanh_thresholds(0.01)] == [2.647, 2.993]
+
+
+def test_large_thresholds_saturate_everywhere():  # A175
+    assert measures.sigmoid_thresholds(0.25).slope == measures.sigmoid_thresholds(0.5).output == 0.0
+    assert measures.sigmoid_thresholds(0.4).output > 0
+    assert measures.tanh_thresholds(1.0) == measures.tanh_thresholds(1.5) == (0.0, 0.0)
+    assert measures.sigmoid_thresholds(0.7) == (0.0, 0.0)
+    everywhere = measures.saturation_set(measures.sigmoid_slope, 0.3)
+    assert everywhere.tolist() == [[-math.inf, math.inf]]
+    assert measures.normal_probability(everywhere) == 1
+
+
+def test_saturation_without_a_flat_end():  # A172: the minimum of GELU and SiLU
+    assert measures.saturation_set(measures.relu_slope).tolist() == [[-math.inf, 0.0]]
+    assert measures.saturation_set(torch.ones_like).shape == (0, 2)
+    for name, minimum in (("GELU", -0.751791524693564), ("SiLU", -1.278464542761074)):
+        function, slope = ACTIVATIONS[name]
+        tail, dip = measures.saturation_set(slope).tolist()
+        assert tail[0] == -math.inf and tail[1] < dip[0] < minimum < dip[1] < 0
+        assert abs(slope(number(minimum))) < 1e-14
+        assert function(number(minimum)) < -0.16  # far from its limit, 0
+        for end in (tail[1], *dip):
+            assert_close(slope(number(end)).abs(), number(0.01), rtol=1e-9, atol=0)
+
+
+def test_saturation_depth():  # [EQ-SATURATION-DEPTH], A176
+    y = torch.sigmoid(number([-4.0, -1.0, 0.0, 1.0, 4.0]))
+    depth = measures.saturation_depth(y)
+    assert_close(depth, torch.sigmoid(-number([4.0, 1.0, 0.0, 1.0, 4.0])))
+    assert round(depth[0].item(), 5) == 0.01799 and round(depth[1].item(), 4) == 0.2689
+    assert_close(measures.saturation_depth(torch.tanh(draw(5)), -1.0, 1.0), 1 - torch.tanh(draw(5)).abs())
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("solve", [measures.sigmoid_thresholds, measures.tanh_thresholds])
+@pytest.mark.parametrize("epsilon", [0.0, -0.1, math.nan])
+def test_a_threshold_is_positive(solve, epsilon):
+    with pytest.raises(ValueError, match="must be above 0"):
+        solve(epsilon)
+
+
+def test_limits_are_in_order():
+    for high in (0.0, 1.0):
+        with pytest.raises(ValueError, match=f"low < high, got 1.0 and {high}"):
+            measures.saturation_depth(draw(3), 1.0, high)

@@ -1,0 +1,223 @@
+"""Signal and gradient through depth: hooks against autograd by hand, theory against simulation."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from normcourse import measures
+from normcourse.measures import ACTIVATIONS
+from tests.library.gradient_cases import draw
+
+
+def number(value):
+    return torch.tensor(value, dtype=torch.float64)
+
+
+def net(*middle):
+    model = nn.Sequential(nn.Linear(5, 4), *middle, nn.Linear(4, 3)).double()
+    for seed, p in enumerate(model.parameters()):
+        p.data = draw(*p.shape, seed=seed)
+    return model
+
+
+def target(y):
+    return y.square().sum()
+
+
+# Hooks
+
+
+def test_norms_of_each_output_by_hand():  # [EQ-DEPTH-DECAY] [EQ-RMS-MOMENTS]
+    model, x = net(nn.Tanh()), draw(7, 5)
+    first = model[0](x)
+    hidden = first.tanh()
+    output = model[2](hidden)
+    upstream = 2 * output
+    at_hidden = upstream @ model[2].weight
+    want = [at_hidden * (1 - hidden.square()), at_hidden, upstream]
+    got = measures.gradient_norms(model, lambda: target(model(x)))
+    assert_close(got, torch.stack([g.norm() for g in want]).detach())
+    got = measures.activation_rms(model, lambda: model(x))
+    assert_close(got, torch.stack([h.square().mean().sqrt() for h in (first, hidden, output)]).detach())
+
+
+def test_norms_of_parameter_gradients_by_hand():
+    model, x = net(nn.Tanh()), draw(7, 5)
+    got = measures.parameter_gradient_norms(model, lambda: target(model(x)))
+    assert all(p.grad is None for p in model.parameters())
+    target(model(x)).backward()
+    want = [math.sqrt(sum(float(p.grad.square().sum()) for p in layer.parameters())) for layer in model]
+    assert_close(got, number(want))
+    assert got[1] == 0
+
+
+def test_nothing_is_left_behind():
+    model, x = net(nn.ReLU()), draw(7, 5)
+    with torch.no_grad():
+        norms = measures.gradient_norms(model, lambda: target(model(x)))
+        measures.parameter_gradient_norms(model, lambda: target(model(x)))
+    rms = measures.activation_rms(model, lambda: model(x))
+    assert not norms.requires_grad and not rms.requires_grad
+    assert all(p.grad is None for p in model.parameters())
+    assert not any(module._forward_hooks for module in model.modules())
+    with pytest.raises(ZeroDivisionError):
+        measures.activation_rms(model, lambda: 1 / 0)
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_layers_that_work_in_place_are_seen_as_they_were():
+    x = draw(7, 5)
+    for measure in (
+        lambda model: measures.gradient_norms(model, lambda: target(model(x))),
+        lambda model: measures.activation_rms(model, lambda: model(x)),
+    ):
+        assert_close(measure(net(nn.ReLU(inplace=True))), measure(net(nn.ReLU())))
+
+
+def test_a_layer_before_all_parameters_has_a_gradient():
+    model, x = nn.Sequential(nn.Flatten(), nn.Linear(6, 2)).double(), draw(4, 2, 3)
+    got = measures.gradient_norms(model, lambda: target(model(x)))
+    leaf = x.clone().requires_grad_()
+    (want,) = torch.autograd.grad(target(model(leaf)), leaf)
+    assert_close(got[0], want.norm())
+
+
+def test_a_cell_counts_at_every_step():  # gradient through time
+    cell = nn.Linear(3, 3, bias=False).double()
+    cell.weight.data = 0.5 * torch.eye(3).double()
+
+    def loss():
+        h = draw(1, 3)
+        for _ in range(4):
+            h = cell(h)
+        return h.sum()
+
+    norms = measures.gradient_norms([cell], loss)
+    assert_close(norms, math.sqrt(3) * number([0.125, 0.25, 0.5, 1.0]))
+    assert_close(number(measures.decay_rate(norms)), number(0.5))
+    assert_close(
+        measures.activation_rms([cell], loss),
+        draw(1, 3).square().mean().sqrt() * 0.5 ** number([1.0, 2, 3, 4]),
+    )
+
+
+def test_a_branch_the_loss_does_not_use_has_none():
+    model, x = net(), draw(7, 5)
+    norms = measures.gradient_norms(model, lambda: model[0](x).sum() + 0 * model(x).detach().sum())
+    assert len(norms) == 3 and norms[1:].tolist() == [0.0, 0.0]
+    assert measures.parameter_gradient_norms(model, lambda: model[0](x).sum())[1] == 0
+
+
+# Decay and mean field
+
+
+def test_decay_rate_by_hand():
+    assert_close(number(measures.decay_rate([8.0, 77.0, 5.0, 1.0])), number(2.0))
+    assert_close(number(measures.decay_rate(number([1e-100, 1.0]))), number(1e-100))
+
+
+def simulate(activation, weight_gain, depth=6, width=512, rows=64):
+    """(q, rates) of one random net: mean squares of what enters each activation, factors of the gradient."""
+    weights = [draw(width, width, seed=k) * math.sqrt(weight_gain / width) for k in range(depth)]
+    x = draw(rows, width, seed=99).requires_grad_()
+    entering = [x]
+    for weight in weights:
+        entering.append(activation.function(entering[-1]) @ weight.T)
+    grads = torch.autograd.grad(entering[-1], entering, draw(rows, width, seed=100))
+    q = torch.stack([z.square().mean() for z in entering]).detach()
+    norms = torch.stack([g.norm() for g in grads])
+    return q, norms[:-1] / norms[1:]
+
+
+@pytest.mark.parametrize(("name", "gain"), [("sigmoid", 1.0), ("tanh", 1.5), ("ReLU", 2.0), ("GELU", 2.0)])
+def test_mean_field_is_what_wide_nets_do(name, gain):  # [EQ-MEAN-FIELD], A183: 0.235 for the sigmoid
+    activation = ACTIVATIONS[name]
+    q, rates = measures.mean_field(*activation, gain, 6)
+    found_q, found_rates = simulate(activation, gain)
+    # One layer of width 512 spreads one row's mean square by sqrt(2 / 512) = 6 %, and the rows share the
+    # weights; six layers add up to 15 % (to 20 % for ReLU, of more kurtosis), and a root halves it.
+    assert_close(found_q, q, rtol=0.2, atol=0)
+    assert_close(found_rates, rates, rtol=0.1, atol=0)
+
+
+def test_mean_field_in_closed_form():
+    q, rates = measures.mean_field(*ACTIVATIONS["ReLU"], 2.0, 5, start=3.0)  # He: nothing changes
+    assert_close(q, torch.full((6,), 3.0).double(), rtol=1e-12, atol=0)
+    assert_close(rates, torch.ones(5).double(), rtol=1e-12, atol=0)
+    q, rates = measures.mean_field(lambda z: z, torch.ones_like, 0.25, 3)
+    assert_close(q, number([1.0, 0.25, 0.0625, 0.015625]), rtol=1e-12, atol=0)
+    assert_close(rates, torch.full((3,), 0.5).double(), rtol=1e-12, atol=0)
+    q, rates = measures.mean_field(*ACTIVATIONS["tanh"], 1.0, 0)
+    assert q.tolist() == [1.0] and rates.shape == (0,)
+
+
+# Initialisation
+
+
+def test_gains_are_what_random_layers_do():  # [EQ-INIT], A209: also for inputs with a mean
+    fan_in, fan_out, variance = 300, 200, 0.02
+    forward, backward = measures.layer_gains(fan_in, fan_out, variance)
+    weight = draw(fan_out, fan_in) * math.sqrt(variance)
+    x, d = draw(400, fan_in, seed=1) + 1.5, draw(400, fan_out, seed=2) - 0.5
+    # All rows share the mean of x, which meets one draw of 200 (300) row sums: their mean square has a
+    # relative sd of sqrt(2 / 200) = 0.1.
+    assert_close((x @ weight.T).square().mean() / x.square().mean(), number(forward), rtol=0.3, atol=0)
+    assert_close((d @ weight).square().mean() / d.square().mean(), number(backward), rtol=0.3, atol=0)
+
+
+def test_variances_are_torchs():  # [EQ-XAVIER] [EQ-HE]
+    generator, weight = torch.Generator().manual_seed(0), torch.empty(400, 100, dtype=torch.float64)
+    close = {"rtol": 4 * math.sqrt(2 / weight.numel()), "atol": 0}  # 4 sd of a sample variance
+    nn.init.xavier_normal_(weight, generator=generator)
+    assert_close(weight.var(), number(measures.xavier_variance(100, 400)), **close)
+    nn.init.kaiming_normal_(weight, nonlinearity="relu", generator=generator)
+    assert_close(weight.var(), number(measures.he_variance(100)), **close)
+
+
+def test_xavier_is_a_compromise():  # A208, A210
+    assert measures.layer_gains(100, 400, measures.xavier_variance(100, 400)) == (0.4, 1.6)
+    assert measures.layer_gains(64, 64, measures.xavier_variance(64, 64)) == (1.0, 1.0)
+
+
+def test_the_smallest_layers():
+    assert (measures.xavier_variance(1, 1), measures.he_variance(1)) == (1.0, 2.0)
+    assert measures.layer_gains(3, 1, 0.0) == (0.0, 0.0)
+
+
+# Bad input
+
+
+def test_layers_must_run():
+    model, idle = net(), nn.ReLU()
+    for layers, said in (([], "got none"), ([idle], "ReLU"), ([model[0], idle], "ReLU")):
+        with pytest.raises(ValueError, match=said):
+            measures.activation_rms(layers, lambda: model(draw(2, 5)))
+    with pytest.raises(ValueError, match="got none"):
+        measures.parameter_gradient_norms([idle], lambda: target(model(draw(2, 5))))
+
+
+def test_an_output_must_be_a_tensor():
+    lstm = nn.LSTM(3, 2).double()
+    with pytest.raises(TypeError, match="LSTM returns tuple"):
+        measures.activation_rms([lstm], lambda: lstm(draw(4, 3)))
+
+
+@pytest.mark.parametrize("norms", [[], [1.0], [0.0, 1.0], [1.0, math.inf], [math.nan, 1.0], torch.ones(1)])
+def test_a_decay_rate_needs_two_ends(norms):
+    with pytest.raises(ValueError, match="decay_rate needs two or more norms"):
+        measures.decay_rate(norms)
+
+
+def test_fans_and_variances_are_positive():
+    for call in (
+        lambda: measures.he_variance(0),
+        lambda: measures.xavier_variance(3, 0),
+        lambda: measures.layer_gains(-1, 3, 1.0),
+    ):
+        with pytest.raises(ValueError, match="at least one input"):
+            call()
+    with pytest.raises(ValueError, match="at least 0, got -1"):
+        measures.layer_gains(3, 3, -1.0)

@@ -1,0 +1,237 @@
+"""Saturation, bounds, the best element-wise map: against closed forms, quadrature tables and searches."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from normcourse import measures
+from normlib import functional, gradients, layers
+from tests.library.gradient_cases import draw
+
+
+def number(value):
+    return torch.tensor(value, dtype=torch.float64)
+
+
+def phi(x):
+    """Distribution function of N(0, 1)."""
+    return (1 + math.erf(x / math.sqrt(2))) / 2
+
+
+# Saturation
+
+TABLE = [  # S(0.01), S(0.1), G under N(0, 1): SOURCE-AUDIT 2.4, by the trapezoid rule
+    (lambda x: x + 3, 0.0, 0.0, 0.0),
+    (torch.sigmoid, 0.0, 0.0391, 0.7934),
+    (torch.tanh, 0.0028, 0.0690, 0.3943),
+    (torch.relu, 0.5, 0.5, 0.5),
+    (F.elu, 0.0, 0.0107, 0.2384),
+    (F.gelu, 0.0150, 0.1805, 0.5393),
+    (F.silu, 0.0162, 0.1808, 0.5116),
+    (F.softplus, 0.0, 0.0140, 0.5),
+    (F.softsign, 0.0, 0.0306, 0.5872),
+    (functional.isru, 0.0, 0.0564, 0.4351),
+    (F.hardtanh, 0.3173, 0.3173, 0.3173),
+    (lambda x: torch.tanh(0.5 * x), 0.0, 0.0039, 0.5868),
+]
+
+
+@pytest.mark.parametrize(("function", "low", "high", "distance"), TABLE)
+def test_measures_under_the_normal_law(function, low, high, distance):  # [EQ-SATURATION] [EQ-STABILITY]
+    close = {"rtol": 0, "atol": 8e-5}  # half a unit of the table's last place, and 2 of 100 000 points
+    assert_close(measures.saturation_measure(function), number(low), **close)
+    assert_close(measures.saturation_measure(function, threshold=0.1), number(high), **close)
+    assert_close(measures.stability_measure(function), number(distance), **close)
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.1, 0.01])
+def test_saturation_of_tanh_in_closed_form(threshold):  # A177: tanh' < e beyond artanh(sqrt(1 - e))
+    want = 2 * phi(-math.atanh(math.sqrt(1 - threshold)))
+    got = measures.saturation_measure(torch.tanh, threshold=threshold)
+    assert_close(got, number(want), rtol=0, atol=2e-5)  # each side of 100 000 points may miss one
+
+
+def test_quantiles_are_a_normal_law():
+    x = measures.normal_quantiles()
+    assert x.dtype == torch.float64 and bool((x[1:] > x[:-1]).all())
+    assert abs(float(x.mean())) < 1e-12  # symmetric
+    assert_close(x.square().mean(), number(1.0), rtol=0, atol=1e-4)  # the tails' last half points
+    assert_close((x < 0.7).double().mean(), number(phi(0.7)), rtol=0, atol=1e-5)
+
+
+def test_measures_on_samples_by_hand():
+    x = number([-9.0, -1.0, 0.0, 1.0])
+    assert_close(measures.saturation_measure(torch.tanh, x, threshold=0.5), number(0.75))
+    assert_close(measures.stability_measure(lambda v: 3 * v, x), number(2.0))
+    assert measures.saturation_measure(torch.tanh, x.float()).dtype == torch.float32
+
+
+def test_slopes_of_a_layer_leave_nothing_behind():
+    layer, x = layers.DyT(3, dtype=torch.float64), draw(5, 3)
+    with torch.no_grad():
+        got = measures.slopes(layer, x)
+    assert_close(got, 0.5 * (1 - torch.tanh(0.5 * x).square()))
+    assert not x.requires_grad and not got.requires_grad
+    assert all(parameter.grad is None for parameter in layer.parameters())
+
+
+def test_output_saturation_by_hand():
+    output = number([[0.5, -1.9], [0.96, 1.0], [-0.97, 1.95]])
+    assert_close(measures.saturation_share(output, number([1.0, 2.0])), number(3 / 6))  # 0.96 -0.97 1.95
+    assert_close(measures.saturation_share(output, 2.0, fraction=0.97), number(1 / 6))
+    assert_close(measures.saturation_share(-output, 1.0), measures.saturation_share(output, 1.0))
+
+
+# Bounds
+
+
+def steepest(function, width):
+    """Largest |f'| and |f''| on a grid that holds 0."""
+    x = torch.linspace(-width, width, 20_001, dtype=torch.float64)
+    second = torch.func.vmap(torch.func.grad(torch.func.grad(function)))
+    return torch.func.vmap(torch.func.grad(function))(x).abs().max(), second(x).abs().max()
+
+
+@pytest.mark.parametrize("scale", [1.0, 8.0, 0.3])
+@pytest.mark.parametrize("parameter", [0.1, 1.7])
+def test_bounds_on_a_grid(scale, parameter):  # [EQ-DYT-BOUNDS] [EQ-DYISRU-BOUNDS]
+    cases = [
+        (functional.dyt, measures.dyt_bounds, 4 * scale / parameter),
+        (functional.dyisru, measures.dyisru_bounds, 4 * parameter**0.5),
+    ]
+    for function, bounds, width in cases:
+        found = steepest(lambda x, f=function: -2 * f(x, number(parameter), scale=scale), width)
+        for got, want in zip(found, bounds(parameter, scale, number([0.3, -2.0])), strict=True):
+            # The peak lies within 2e-4 curve widths of a grid point, so its parabola drops by about 1e-7.
+            assert_close(got, number(float(want)), rtol=1e-6, atol=0)
+            assert float(got) <= float(want) * (1 + 1e-12)
+
+
+def test_bounds_in_the_articles_forms():  # A71, A73, A77: alpha = 2, D = 64
+    root = 8.0
+    lipschitz, smoothness = measures.dyt_bounds(2.0 * root, root)  # sqrt(D) tanh(alpha x)
+    assert (lipschitz, round(smoothness, 2)) == (16.0, 24.63)
+    assert measures.dyt_bounds(-2.0)[0] == 2.0
+    lipschitz, smoothness = measures.dyisru_bounds(4.0, root)
+    assert lipschitz == 4.0
+    assert_close(smoothness, 1.5 * 0.8**2.5 * root / 4, rtol=1e-14, atol=0)
+
+
+def test_bounds_hold_for_a_layer():
+    layer = layers.DyT(4, 0.7, "sqrt_d", dtype=torch.float64).requires_grad_(False)
+    layer.weight.copy_(draw(4))
+    bound = measures.dyt_bounds(layer.alpha, layer.scale, layer.weight)[0]
+    x = torch.cat([draw(200, 4), torch.zeros(1, 4).double()])
+    jacobians = gradients.dyt_jacobian(x, layer.alpha, layer.weight, scale=layer.scale)
+    assert_close(measures.lipschitz_from_jacobians(jacobians), bound[0])
+
+
+# The best element-wise map
+
+
+def test_conditional_mean_of_a_function_is_the_function():  # [EQ-CONDITIONAL-MEAN]
+    x = draw(200, 50)
+    knots, values = measures.conditional_mean(x, 2 * x - 1, bins=100)
+    assert knots.shape == values.shape == (100,)
+    assert_close(values, 2 * knots - 1)  # linear: the mean of the values is the value at the mean
+    inside = x.clamp(knots[0], knots[-1])
+    assert_close(measures.piecewise_linear(x, knots, values), 2 * inside - 1)
+
+
+def test_conditional_mean_by_hand():
+    x, y = number([[3.0, 1.0], [2.0, 9.0]]), number([[1.0, 10.0], [20.0, 5.0]])
+    knots, values = measures.conditional_mean(x, y, bins=2)
+    assert_close((knots, values), (number([1.5, 6.0]), number([15.0, 3.0])))
+    one = measures.conditional_mean(x, y, bins=1)
+    assert_close(one, (number([3.75]), number([9.0])))
+    assert_close(measures.piecewise_linear(x, *one), torch.full_like(x, 9.0))
+
+
+def test_repeated_values_share_a_bin():
+    x = torch.cat([torch.zeros(60), torch.linspace(1, 2, 40)]).double()
+    y = torch.arange(100).double()
+    knots, values = measures.conditional_mean(x, y, bins=10)
+    assert_close((knots[0], values[0]), (number(0.0), y[:60].mean()))
+    assert len(knots) == 5 and bool((knots[1:] > knots[:-1]).all())
+    everywhere = measures.conditional_mean(torch.ones(9).double(), y[:9], bins=3)
+    assert_close(everywhere, (number([1.0]), number([4.0])))
+
+
+def test_interpolation_by_hand():
+    knots, values = number([0.0, 1.0, 3.0]), number([1.0, 3.0, -1.0])
+    x = number([[-5.0, 0.0, 0.5], [1.0, 2.5, 4.0]]).T  # not contiguous
+    want = number([[1.0, 1.0, 2.0], [3.0, 0.0, -1.0]]).T
+    assert_close(measures.piecewise_linear(x, knots, values), want)
+
+
+@pytest.mark.parametrize("law", ["normal", "outlier", "token scale"])
+def test_no_curve_beats_the_conditional_mean(law):  # on data that neither has seen; A19
+    def rows(seed):
+        x = draw(4000, 16, seed=seed)
+        if law == "outlier":
+            x[:, 0] *= 30
+        if law == "token scale":
+            x *= draw(4000, 1, seed=seed + 10).exp()
+        return x, functional.rms_norm(x, (16,), eps=0.0)
+
+    (x, y), (x_new, y_new) = rows(0), rows(1)
+    best = measures.piecewise_linear(x_new, *measures.conditional_mean(x, y, bins=200))
+
+    def fitted(curve):
+        """The error on new data of the best multiple of curve(x / width), width and multiple fitted."""
+        errors = {}
+        for width in x.abs().median() * torch.logspace(-1, 2.5, 40):
+            values = curve(x / width)
+            factor = (values * y).sum() / values.square().sum()
+            errors[measures.relative_error(factor * values, y).item()] = (width, factor)
+        width, factor = errors[min(errors)]
+        return measures.relative_error(factor * curve(x_new / width), y_new)
+
+    for curve in (torch.tanh, functional.isru, F.softsign):
+        assert measures.relative_error(best, y_new) < fitted(curve) * 1.005  # 200 knots cost variance
+
+
+def test_relative_error_by_hand():  # [EQ-RELATIVE-ERROR]
+    t = number([[3.0, 0.0], [0.0, 4.0]])
+    assert_close(measures.relative_error(t + number([[0.0, 1.0], [0.0, 0.0]]), t), number(0.2))
+    assert_close(measures.relative_error(0 * t, t), number(1.0))
+
+
+def test_bad_pairs_are_refused():
+    x = draw(4)
+    for y, bins in ((draw(5), 2), (x, 0), (x, 5)):
+        with pytest.raises(ValueError, match=rf"one shape with at least bins={bins} .* fewer bins"):
+            measures.conditional_mean(x, y, bins)
+
+
+# What no element-wise map copies
+
+
+@pytest.mark.parametrize("dim", [2, 16, 256])
+def test_the_off_diagonal_share_of_rms_norm(dim):  # [EQ-OFF-DIAGONAL] [EQ-OFF-DIAGONAL-RMS]
+    x = draw(6, dim)
+    share = measures.off_diagonal_share(gradients.rms_norm_jacobian(x, (dim,), eps=0.0))
+    u = F.normalize(x, dim=-1)
+    assert share.shape == (6,)
+    assert_close(share, torch.sqrt((1 - u.pow(4).sum(-1)) / (dim - 1)))
+    assert bool((share <= 1 / math.sqrt(dim) + 1e-12).all())  # largest when all coordinates weigh the same
+
+
+def test_the_off_diagonal_share_is_the_error_of_the_best_diagonal():
+    jacobian = draw(5, 5)
+    share = measures.off_diagonal_share(jacobian)
+    assert_close(measures.relative_error(jacobian.diag().diag(), jacobian), share)
+    for seed in range(20):
+        other = torch.diag(jacobian.diag() + 0.1 * draw(5, seed=seed + 1))
+        assert measures.relative_error(other, jacobian) > share
+    assert measures.off_diagonal_share(torch.diag(draw(3))) == 0
+    assert measures.off_diagonal_share(torch.zeros(2, 2)).isnan()
+
+
+def test_pooled_similarity_sees_the_scale_of_rows():  # [EQ-SIM-POOLED]
+    a, b = torch.ones(2, 3).double(), number([[1.0], [7.0]]).expand(2, 3)
+    assert_close(measures.pooled_similarity(a, b), number(8 / math.sqrt(2 * 50)))
+    assert_close(measures.pooled_similarity(b.diag_embed(), b.diag_embed() * 5), number(1.0))

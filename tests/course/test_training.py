@@ -1,0 +1,156 @@
+"""training.py: the split is fixed, the loop is seeded and quiet, the models take any norm."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from normcourse import training
+from normlib import layers
+
+pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return training.digits()
+
+
+def test_the_split_is_complete_standardized_and_has_no_sample_twice(data):
+    from sklearn.datasets import load_digits
+
+    assert [len(y) for y in (data.train_y, data.validation_y, data.test_y)] == [1000, 397, 400]
+    x = torch.cat([data.train_x, data.validation_x, data.test_x])
+    y = torch.cat([data.train_y, data.validation_y, data.test_y])
+    pixels, labels = (torch.from_numpy(array) for array in load_digits(return_X_y=True))
+    assert torch.equal(y.bincount(), labels.bincount())
+    assert x.unique(dim=0).shape == pixels.unique(dim=0).shape  # standardizing is one-to-one
+    assert x.dtype == torch.float64
+    # Mean and std of 64,000 float64 numbers of order 1: the sum's rounding is far below 1e-12.
+    assert abs(data.train_x.mean()) < 1e-12
+    assert abs(data.train_x.std() - 1) < 1e-12
+
+
+def test_images_are_the_same_pixels_in_rows(data):
+    images = data.images()
+    assert images.train_x.shape == (1000, 1, 8, 8)
+    assert torch.equal(images.test_x[3, 0, 2], data.test_x[3, 16:24])
+
+
+MODELS = {
+    "mlp": (training.mlp, [None, layers.BatchNorm1d, layers.LayerNorm, layers.RMSNorm], (5, 64)),
+    "cnn": (training.cnn, [None, layers.BatchNorm2d, lambda c: layers.GroupNorm(4, c)], (5, 1, 8, 8)),
+    "transformer": (training.transformer, [None, layers.LayerNorm, layers.RMSNorm], (5, 64)),
+}
+CASES = [(name, norm) for name, (_, norms, _) in MODELS.items() for norm in norms]
+
+
+@pytest.mark.parametrize(("name", "norm"), CASES, ids=lambda case: getattr(case, "__name__", case))
+def test_models_take_any_norm_and_repeat_from_their_seed(name, norm):
+    build, _, shape = MODELS[name]
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    output = build(norm, seed=3)(x)
+    assert output.shape == (5, 10)
+    assert torch.equal(output, build(norm, seed=3)(x))
+    assert not torch.equal(output, build(norm, seed=4)(x))
+
+
+def test_weights_have_the_variance_of_he_and_of_xavier():
+    weight = training.mlp(width=400, depth=2)[2].weight  # 160,000 draws: std known to 1/sqrt(320,000), x 5
+    assert math.isclose(weight.std().item(), math.sqrt(2 / 400), rel_tol=5 / math.sqrt(320_000))
+    qkv = training.transformer(width=256, heads=4)[3].branch.qkv.weight  # (768, 256)
+    assert math.isclose(qkv.std().item(), math.sqrt(2 / 1024), rel_tol=5 / math.sqrt(2 * qkv.numel()))
+
+
+def test_pre_places_the_norm_on_the_branch_and_post_after_the_sum():
+    x = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(0))
+    zero = nn.Linear(8, 8)
+    nn.init.zeros_(zero.weight)
+    nn.init.zeros_(zero.bias)
+    pre, post = (training.Block(zero, layers.LayerNorm, 8, placement) for placement in ("pre", "post"))
+    assert torch.equal(pre(x), x)
+    torch.testing.assert_close(post(x), nn.functional.layer_norm(x, (8,)))
+    with pytest.raises(ValueError, match="'pre' or 'post', got 'middle'"):
+        training.Block(zero, None, 8, "middle")
+
+
+def run(data, **changes):
+    return training.train(
+        training.mlp(layers.BatchNorm1d, depth=2, width=16), data, **{"steps": 12} | changes
+    )
+
+
+def test_a_run_repeats_from_its_seed_and_learns(data):
+    first, second, other = run(data, lr=0.1), run(data, lr=0.1), run(data, lr=0.1, seed=1)
+    assert first.losses == second.losses != other.losses
+    assert len(first.losses) == 12
+    assert first.losses[-1] < first.losses[0] / 1.5
+    assert first.steps == [12]
+    assert first.validation_accuracy[0] > 0.3  # ten classes: 0.1 by chance
+
+
+@pytest.mark.parametrize("optimizer", training.OPTIMIZERS)
+def test_the_first_step_is_the_optimizers_own(data, optimizer):
+    ours, theirs = (training.mlp(depth=1, width=16) for _ in range(2))
+    training.train(ours, data, steps=1, lr=0.01, optimizer=optimizer)
+    order = torch.randperm(1000, generator=torch.Generator().manual_seed(0))[:64]
+    loss = nn.functional.cross_entropy(theirs(data.train_x[order]), data.train_y[order])
+    loss.backward()
+    training.OPTIMIZERS[optimizer](theirs.parameters(), lr=0.01).step()
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_warm_up_raises_the_rate_step_by_step(data):
+    """With one step, warmup=4 is a fifth of the rate: SGD moves the weights a fifth as far."""
+    start = training.mlp(depth=1, width=16)[0].weight
+    moved = []
+    for warmup in (0, 4):
+        model = training.mlp(depth=1, width=16)
+        training.train(model, data, steps=1, lr=0.5, warmup=warmup)
+        moved.append(model[0].weight - start)
+    torch.testing.assert_close(
+        moved[1] * 5, moved[0]
+    )  # default tolerance: one subtraction of order-1 weights
+
+
+def test_accuracy_is_looked_at_on_time_and_what_is_watched_is_kept(data):
+    record = run(data, evaluate_every=5, watch=lambda model: model[0].weight.grad.norm().item())
+    assert record.steps == [5, 10, 12]
+    assert len(record.validation_accuracy) == 3
+    assert len(record.watched) == 12
+    assert min(record.watched) > 0
+
+
+def test_what_is_looked_at_is_the_validation_data(data):
+    model = training.mlp(layers.BatchNorm1d, depth=2, width=16)
+    record = training.train(model, data, steps=12, lr=0.1)
+    wanted = training.accuracy(model, data.validation_x, data.validation_y)  # of 397; the test has 400
+    assert record.validation_accuracy == [wanted]
+    assert training.accuracy(model, data.test_x, data.test_y) != wanted
+
+
+def test_a_run_that_diverges_stops_and_says_so(data):
+    record = training.train(training.mlp(), data, steps=50, lr=1e6)
+    assert record.diverged
+    assert len(record.losses) < 50
+    assert not math.isfinite(record.losses[-1])
+
+
+def test_accuracy_uses_eval_mode_and_gives_the_mode_back(data):
+    model = training.mlp(layers.BatchNorm1d)
+    for mode in (True, False):
+        model.train(mode)
+        training.accuracy(model, data.test_x, data.test_y)
+        assert all(module.training == mode for module in model.modules())
+    assert model[1].num_batches_tracked == 0
+
+
+def test_no_bar_is_drawn_unless_someone_watches(data, capfd, monkeypatch):
+    monkeypatch.delenv("NORMLIB_PROGRESS", raising=False)
+    run(data)
+    assert capfd.readouterr() == ("", "")
+    monkeypatch.setenv("NORMLIB_PROGRESS", "1")
+    run(data, name="batch norm")
+    assert "batch norm" in capfd.readouterr().err

@@ -1,0 +1,253 @@
+"""The capstone's parts: contenders fit every model, a trial measures what it says."""
+
+import json
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from normcourse import training
+from normcourse.training.contenders import CAP, GROUPS
+from normcourse.training.records import BRIEF, CURVES, SIMPLE, WINDOW
+from normlib import functional, layers
+from tests.course.grid_helpers import cell, small_grid
+
+MODELS = {
+    "mlp": {"depth": 3, "width": 8},
+    "residual_mlp": {"depth": 2, "width": 8},
+    "cnn": {"depth": 2, "channels": 8},
+    "transformer": {"depth": 1, "width": 8, "heads": 2},
+}
+IN_ATTENTION = ("qk_norm", "rms_norm_qk")
+PAIRS = [(m, c) for m in MODELS for c in training.CONTENDERS if m == "transformer" or c not in IN_ATTENTION]
+
+
+pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return training.digits()
+
+
+def build(kind, name, **changes):
+    return training.build({"build": kind, **MODELS[kind], **changes}, name, seed=3)
+
+
+def draw(*shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("kind, name", PAIRS)
+def test_every_contender_trains_in_every_model_from_the_same_weights(kind, name):
+    for size in ((1, 8, 8), (3, 32, 32)):
+        model, plain = (build(kind, which, size=size) for which in (name, "none"))
+        x = draw(5, *size) if kind == "cnn" else draw(5, math.prod(size))
+        output = model(x)
+        assert output.shape == (5, 10)
+        output.sum().backward()
+        assert all(p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
+    ours, theirs = (
+        [m.weight for m in net.modules() if isinstance(m, nn.Linear | nn.Conv2d)] for net in (model, plain)
+    )
+    for a, b in zip(ours, theirs, strict=True):  # weight norm multiplies and divides by a length
+        torch.testing.assert_close(a, b)
+
+
+def test_weight_norm_starts_as_the_same_function_and_normalizes_every_weight():
+    model, x = build("mlp", "weight_norm"), draw(5, 64)
+    torch.testing.assert_close(model(x), build("mlp", "none")(x))
+    linear = [m for m in model.modules() if isinstance(m, nn.Linear)]
+    for layer in linear:
+        g, v = layer.parametrizations.weight.original0, layer.parametrizations.weight.original1
+        torch.testing.assert_close(layer.weight, functional.weight_norm(v, g))
+    assert len(linear) == 4
+
+
+def norms_of(model):
+    return [m for m in model.modules() if type(m).__module__.startswith("normlib.layers")]
+
+
+def test_on_images_batch_and_group_norm_see_space_and_the_others_the_channels_of_a_pixel():
+    x = draw(3, 8, 4, 4)
+    wanted = {
+        "batch_norm": F.batch_norm(x, None, None, training=True),
+        "group_norm": F.group_norm(x, GROUPS),
+        "layer_norm": F.layer_norm(x.movedim(1, -1), (8,)).movedim(-1, 1),
+        "rms_norm": F.rms_norm(x.movedim(1, -1), (8,), eps=1e-5).movedim(-1, 1),
+        "dyt": torch.tanh(0.5 * x),
+    }
+    for name, y in wanted.items():
+        torch.testing.assert_close(build("cnn", name)[1](x), y)
+
+
+def test_on_tokens_batch_norms_batch_is_every_token_and_group_norm_sees_one_token():
+    x = draw(3, 5, 8)
+    layers_of = {name: build("transformer", name)[3].norm for name in ("batch_norm", "group_norm")}
+    rows = x.flatten(0, 1)
+    batch = F.batch_norm(rows, None, None, training=True).view_as(x)
+    torch.testing.assert_close(layers_of["batch_norm"](x), batch)
+    torch.testing.assert_close(layers_of["group_norm"](x), F.group_norm(rows, GROUPS).view_as(x))
+
+
+@pytest.mark.parametrize("names, slope, level", [(("dyt", "dyisru"), 0.5, 1), (None, 1.0, 4)])
+def test_a_pair_of_curves_starts_with_one_slope_and_one_level(names, slope, level):
+    x = torch.tensor([1e-6, 1e9])
+    for name in names or ("dyt_sqrt_d", "dyisru_sqrt_d"):
+        contender = training.CONTENDERS[name]
+        for layer, wanted in ((contender.rows(16), slope), (contender.from_slope(0.2)(16), 0.2)):
+            near, far = layer(x[:, None].expand(2, 16))[:, 0]
+            torch.testing.assert_close(near / x[0], torch.tensor(wanted))
+            torch.testing.assert_close(far, torch.tensor(float(level)))
+
+
+def test_the_softcap_is_functional_softcap_and_learns_nothing():
+    model, x = build("mlp", "softcap"), draw(5, 8)
+    torch.testing.assert_close(model[1](x), functional.softcap(x, CAP))
+    assert not any(p.requires_grad for p in model[1].parameters())
+
+
+@pytest.mark.parametrize("name, other", [("qk_norm", "none"), ("rms_norm_qk", "rms_norm")])
+def test_with_qk_norm_the_scale_of_queries_and_keys_does_not_matter(name, other):
+    x = 100 * draw(2, 64)  # far above eps
+    for which, same in ((name, True), (other, False)):
+        model = build("transformer", which)
+        before = model(x)
+        with torch.no_grad():
+            model[3].branch.qkv.weight[:16] *= 7  # queries and keys of width 8
+        # eps 1e-5 against mean squares above 1: the outputs differ by less than 1e-5 of themselves
+        close = torch.allclose(model(x), before, rtol=1e-4, atol=1e-4)
+        assert close is same
+
+
+def test_a_contender_without_a_place_or_a_slope_is_refused():
+    with pytest.raises(ValueError, match="qk_norm needs queries and keys: a transformer, not mlp"):
+        build("mlp", "qk_norm")
+    with pytest.raises(ValueError, match="layer_norm has no slope"):
+        training.build({"build": "mlp"}, "layer_norm", seed=0, slope=1.0)
+
+
+def test_a_trial_repeats_and_measures_what_the_loop_did(data):
+    settings, one = small_grid(), cell(lr=0.03)
+    found = training.trial(settings, one)
+    assert found == training.trial(settings, found, data)
+    assert list(found) == [*BRIEF, *CURVES]
+    model = training.build(settings["model"], "rms_norm", seed=0)
+    start = training.by_depth(model, data.train_x[:256], data.train_y[:256])
+    norms = []
+
+    def watch(model):
+        norms.append(sum(p.grad.square().sum().item() for p in model.parameters()) ** 0.5)
+
+    how = {name: value for name, value in settings["train"].items() if name != "dtype"}
+    run = training.train(model, data, lr=0.03, seed=0, watch=watch, **how)
+    near = {"rel_tol": 1e-3}  # four digits are stored
+    assert math.isclose(found["gradient_first"], norms[0], **near)
+    assert math.isclose(found["gradient_mean"], sum(norms) / 12, **near)
+    assert math.isclose(found["gradient_largest"], max(norms), **near)
+    assert math.isclose(found["losses"][0], sum(run.losses[:WINDOW]) / WINDOW, **near)
+    assert len(found["losses"]) == len(found["gradients"]) == 1
+    assert found["loss"] == round(run.losses[-1], 5) and found["validation"] == [
+        round(397 * share) for share in run.validation_accuracy
+    ]
+    brief = training.trial(settings, one | {"phase": "tuning"}, data)
+    assert list(brief) == list(BRIEF) and brief["validation"] == found["validation"][-1:]
+    for x, y, name in ((data.train_x, data.train_y, "train"), (data.test_x, data.test_y, "test")):
+        assert found[f"{name}_right"] == (model(x).argmax(1) == y).sum()
+    for stored, now in zip((found["activations_by_depth"], found["gradients_by_depth"]), start, strict=True):
+        torch.testing.assert_close(torch.tensor(stored[0]), torch.tensor(now), rtol=1e-3, atol=0.0)
+        assert stored[1] != stored[0]
+
+
+def test_activations_and_gradients_by_depth_are_autograds_and_leave_the_model_alone(data):
+    model = build("mlp", "batch_norm", depth=2).eval()
+    x, y = data.train_x[:50], data.train_y[:50]
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    activations, gradients = training.by_depth(model, x, y)
+    assert not model.training and all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+    model.train()
+    first = model[:3](x).detach().requires_grad_()
+    F.cross_entropy(model[3:](first), y).backward()
+    assert len(activations) == len(gradients) == 2
+    assert math.isclose(activations[0], first.detach().square().mean().sqrt())
+    assert math.isclose(gradients[0], first.grad.norm())
+
+
+def test_depth_is_counted_in_blocks_where_there_are_blocks(data):
+    for kind, points in (("residual_mlp", 2), ("transformer", 2), ("cnn", 2)):
+        x = (data.images() if kind == "cnn" else data).train_x[:9]
+        assert len(training.by_depth(build(kind, "none"), x, data.train_y[:9])[0]) == points
+
+
+def test_a_sweep_changes_one_thing(data, monkeypatch):
+    seen = []
+
+    def train(model, data, **how):
+        seen.append((model, how))
+        return real(model, data, **how | {"steps": 1})
+
+    real = training.train
+    monkeypatch.setattr("normcourse.training.trials.train", train)
+    for one in (
+        cell("dyt", "depth", 4),
+        cell("dyt", "batch_size", 7),
+        cell("dyt", "slope", 0.2),
+        cell("dyt"),
+    ):
+        training.trial(small_grid(), one, data)
+    assert [len(list(model)) for model, _ in seen] == [13, 7, 7, 7]
+    assert [how["batch_size"] for _, how in seen] == [16, 7, 16, 16]
+    assert [model[1].alpha_init for model, _ in seen] == [0.5, 0.5, 0.2, 0.5]
+
+
+def test_the_speed_is_the_first_look_at_ninety_percent(data, monkeypatch):
+    shares = iter([0.899, 0.9, 0.95])
+    monkeypatch.setattr("normcourse.training.loop.accuracy", lambda *_: next(shares))
+    assert training.trial(small_grid(), cell(), data)["reached"] == 10
+    shares = iter([0.1, 0.2, 0.3])
+    assert training.trial(small_grid(), cell(), data)["reached"] is None
+
+
+def test_a_run_that_diverges_is_a_record_without_numbers_that_are_none(data):
+    settings = small_grid()
+    settings["train"]["optimizer"], settings["norms"] = "sgd", {"none": "no norm"}
+    found = training.trial(settings, cell("none", lr=1e200), data)
+    assert found["diverged"] and found["loss"] is None and found["losses"] == []
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_a_run_of_the_simple_grid_has_its_older_fields(data):
+    settings = {name: value for name, value in small_grid().items() if name not in ("data", "sweeps")}
+    simple, whole = (training.trial(grid, cell(), data) for grid in (settings, small_grid()))
+    assert tuple(simple) == SIMPLE
+    assert simple["steps"] == [5, 10, 12]
+    assert [round(397 * share) for share in simple["validation"]] == whole["validation"]
+    assert all(simple[name] == whole[name] for name in ("loss", "test_right", "diverged"))
+
+
+def test_another_dtype_or_other_data_is_refused(data):
+    torch.set_default_dtype(torch.float32)
+    with pytest.raises(ValueError, match=r"ran in float64: call torch.set_default_dtype"):
+        training.trial(small_grid(), cell())
+    torch.set_default_dtype(torch.float64)
+    other = small_grid(data={"name": "cifar10", "train": 45, "validation": 5, "test": 10})
+    with pytest.raises(ValueError, match=r"The grid ran on .*cifar10.*, and this data has"):
+        training.trial(other, cell(), data)
+
+
+def test_the_verdict_is_divergence_and_the_test_count_within_the_tolerance():
+    stored = {"diverged": False, "test_right": 360}
+    for live, same in ((363, True), (357, True), (364, False), (356, False)):
+        assert training.same_verdict({"diverged": False, "test_right": live}, stored, 3) is same
+    assert not training.same_verdict({"diverged": True, "test_right": 360}, stored, 3)
+
+
+def test_layers_that_normalize_have_the_same_eps():
+    for name in ("batch_norm", "layer_norm", "rms_norm", "group_norm"):
+        found = norms_of(build("mlp", name))
+        assert len(found) == 3 and {layer.eps for layer in found} == {1e-5}
+        assert "eps 1e-5" in training.CONTENDERS[name].start
+    assert isinstance(norms_of(build("cnn", "batch_norm"))[0], layers.BatchNorm2d)

@@ -1,0 +1,185 @@
+"""Bindings of the equations that define a norm, a variance or a way to compose layers."""
+
+import itertools
+
+import torch
+import torch.nn.functional as F
+
+from normlib import functional
+from tests.equations.bindings import EPS, D, bind, by_channel, on_arrays
+
+
+@bind("EQ-BN")
+def batch_norm(draw):
+    x, w, b = draw(2, 3, 2, 1), draw(3), draw(3)
+    y, hatx = (functional.batch_norm(x, None, None, *p, training=True, eps=EPS) for p in ((w, b), ()))
+    rows = by_channel(x)
+    statistics = {"mu": rows.mean(0), "sigma": rows.std(0, correction=0), "m": len(rows), "varepsilon": EPS}
+    return {"x": rows, "y": by_channel(y), "hatx": by_channel(hatx), "w": w, "b": b, **statistics}
+
+
+@bind("EQ-BN-RUNNING")
+def batch_norm_running(draw):
+    x, mean, var = draw(4, 3), draw(3), draw(3).exp()
+    old = {"mu_run": mean.clone(), "v_run": var.clone()}
+    functional.batch_norm(x, mean, var, training=True, momentum=0.2)
+    batch = {"mu": x.mean(0), "sigma": x.std(0, correction=0), "m": 4, "a": 0.2}
+    return old | batch | {"new": {"mu_run": mean, "v_run": var}}
+
+
+@bind("EQ-BN-EVAL")
+def batch_norm_eval(draw):
+    x, mean, var, w, b = draw(4, 3), draw(3), draw(3).exp(), draw(3), draw(3)
+    y = functional.batch_norm(x, mean, var, w, b, training=False, eps=EPS)
+    return {"x": x, "y": y, "mu_run": mean, "v_run": var, "w": w, "b": b, "varepsilon": EPS}
+
+
+@bind("EQ-BN-NOISE")
+def batch_norm_noise(draw):
+    population = draw(3)
+    batches = torch.stack([torch.stack(batch) for batch in itertools.product(population, repeat=3)])
+    statistics = {"mu_B": batches.mean(1), "sigma_B": batches.std(1, correction=0)}
+    size = {"sigma": population.std(correction=0).item(), "m": 3}
+    return {**statistics, **size, "E": lambda v: v.mean(), "sd": lambda v: v.std()}
+
+
+@bind("EQ-LN")
+def layer_norm(draw):
+    x, w, b = draw(D), draw(D), draw(D)
+    y, hatx = functional.layer_norm(x, (D,), w, b, EPS), functional.layer_norm(x, (D,), eps=EPS)
+    statistics = {"mu": x.mean(), "sigma": x.std(correction=0), "D": D, "varepsilon": EPS}
+    return {"x": x, "y": y, "hatx": hatx, "w": w, "b": b, **statistics}
+
+
+@bind("EQ-GN")
+def group_norm(draw):
+    x, w, b = draw(2, 6, 2), draw(6), draw(6)
+    groups = (2, 2, 3, 2)  # (N, G, K, S)
+    y, hatx = functional.group_norm(x, 2, w, b, EPS), functional.group_norm(x, 2, eps=EPS)
+    v = x.reshape(groups)
+    statistics = {"mu": v.mean((2, 3)), "sigma": v.std((2, 3), correction=0), "varepsilon": EPS}
+    arrays = {"x": v, "y": y.reshape(groups), "hatx": hatx.reshape(groups), "K": 3, "S": 2}
+    return arrays | statistics | {"w": w.reshape(2, 3), "b": b.reshape(2, 3)}
+
+
+@bind("EQ-IN")
+def instance_norm(draw):
+    x, w, b = draw(2, 3, 4), draw(3), draw(3)
+    y = functional.instance_norm(x, weight=w, bias=b, eps=EPS)
+    hatx = functional.instance_norm(x, eps=EPS)
+    statistics = {"mu": x.mean(2), "sigma": x.std(2, correction=0), "S": 4, "varepsilon": EPS}
+    return {"x": x, "y": y, "hatx": hatx, "w": w, "b": b, **statistics}
+
+
+@bind("EQ-WN")
+def weight_norm(draw):
+    v, g = draw(3, D), draw(3, 1)
+    return {"W": functional.weight_norm(v, g), "v": v, "g": g[:, 0], "ell": v.norm(dim=1), "D": D}
+
+
+@bind("EQ-RMS")
+def rms_norm(draw):
+    x, w = draw(D), draw(D)
+    y, hatx = functional.rms_norm(x, (D,), w, EPS), functional.rms_norm(x, (D,), eps=EPS)
+    return {"x": x, "y": y, "hatx": hatx, "w": w, "r": (x[0] / hatx[0]).item(), "D": D, "varepsilon": EPS}
+
+
+@bind("EQ-RMS-EPS-OUT")
+def rms_eps_out(draw):
+    x = draw(D)
+    return {
+        "x": x,
+        "y": x / (F.rms_norm(x, (D,), eps=0.0)[0].reciprocal() * x[0] + EPS),
+        "D": D,
+        "varepsilon": EPS,
+    }
+
+
+def encoder_layer(draw, norm_first):
+    """torch's encoder layer without its attention: norm and MLP alone, F the MLP."""
+    layer = torch.nn.TransformerEncoderLayer(D, 1, 8, 0.0, layer_norm_eps=0.0, norm_first=norm_first)
+    layer = layer.double().requires_grad_(False)
+    for parameter in [*layer.linear1.parameters(), *layer.linear2.parameters()]:
+        parameter.copy_(draw(*parameter.shape))
+    for parameter in layer.self_attn.out_proj.parameters():
+        parameter.zero_()
+    return layer, lambda v: layer.linear2(layer.linear1(v).relu())
+
+
+def composed(draw, norm_first):
+    layer, mlp = encoder_layer(draw, norm_first)
+    x = F.layer_norm(draw(5, D), (D,), eps=0.0)  # the norm of the attention then changes nothing
+    x = x if not norm_first else x * 2 + 1
+    norm = on_arrays(lambda v: functional.layer_norm(v, (D,), eps=0.0))
+    return {"x": x, "y": layer(x[:, None])[:, 0], "F": on_arrays(mlp), "LN": norm}
+
+
+@bind("EQ-PRE-LN")
+def pre_ln(draw):
+    return composed(draw, norm_first=True)
+
+
+@bind("EQ-POST-LN")
+def post_ln(draw):
+    return composed(draw, norm_first=False)
+
+
+@bind("EQ-ADALN")
+def adaptive_layer_norm(draw):
+    x, z, a, b = draw(D), draw(3), draw(D, 3), draw(D, 3)
+    gamma, beta = a @ z, b @ z
+    y, hatx = functional.layer_norm(x, (D,), 1 + gamma, beta), functional.layer_norm(x, (D,))
+    return {"y": y, "hatx": hatx, "gamma": gamma, "beta": beta, "z": z, "A": a, "B": b, "K": 3}
+
+
+@bind("EQ-VAR-ONE-PASS")
+def variance_one_pass(draw):
+    x = draw(D)
+    return {"x": x, "sigma": x.std(correction=0), "D": D}
+
+
+@bind("EQ-VAR-TWO-PASS")
+def variance_two_pass(draw):
+    x = draw(D)
+    rounded_mean = x.mean() + 0.1  # a coarse rounding: the last term has something to repair
+    return {"x": x, "barx": rounded_mean, "c": x - rounded_mean, "sigma": x.std(correction=0), "D": D}
+
+
+@bind("EQ-VAR-WELFORD")
+def variance_welford(draw):
+    x = draw(D)
+    mean = {k: x[:k].mean() if k else 0.0 for k in range(D + 1)}
+    moment = {k: x[:k].var(correction=0) * k if k else 0.0 for k in range(D + 1)}
+    return {"x": x, "mu": mean, "M": moment, "sigma": x.std(correction=0), "D": D}
+
+
+@bind("EQ-UNIT")
+def unit_vector(draw):
+    x = draw(D)
+    return {"x": x, "u": F.normalize(x, dim=0), "D": D}
+
+
+@bind("EQ-SOFTMAX")
+def softmax(draw):
+    x = draw(D)
+    return {"x": x, "p": x.softmax(0), "D": D}
+
+
+@bind("EQ-DYT")
+def dyt(draw):
+    x, w, b = draw(D), draw(D), draw(D)
+    y = functional.dyt(x, torch.tensor(0.7, dtype=x.dtype), w, b, 2.0)
+    return {"x": x, "y": y, "w": w, "b": b, "alpha": 0.7, "kappa": 2.0}
+
+
+@bind("EQ-DYISRU")
+def dyisru(draw):
+    x, w, b = draw(D), draw(D), draw(D)
+    y = functional.dyisru(x, torch.tensor(0.7, dtype=x.dtype), w, b, 2.0)
+    return {"x": x, "y": y, "w": w, "b": b, "c": 0.7, "kappa": 2.0}
+
+
+@bind("EQ-SOFTCAP")
+def softcap(draw):
+    x = draw(D)
+    return {"x": x, "y": functional.softcap(x, 1.5), "kappa": 1.5}

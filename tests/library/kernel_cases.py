@@ -1,0 +1,68 @@
+"""What the tests of the kernels share. Without a GPU the kernels run in the interpreter, see conftest.py."""
+
+import sys
+
+import pytest
+import torch
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+if sys.platform != "linux":  # on Linux it must be there
+    pytest.importorskip("triton", reason="triton has no wheel for this system")
+
+from normcourse.timing.traffic import is_interpreted  # noqa: E402
+
+assert is_interpreted() == (DEVICE == "cpu"), "triton was imported before TRITON_INTERPRET was set"
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
+EPS = 1e-3  # large, so that a wrong place of eps shows
+
+
+def draw(*shape, seed=0, dtype=torch.float32, mean=0.5):
+    values = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return (values + mean).to(DEVICE, dtype)
+
+
+def accumulation(dtype):
+    return torch.promote_types(dtype, torch.float32)
+
+
+def assert_near(got, want, dtype, size, steps):
+    """got has dtype, and is want but for its own rounding and steps roundings of numbers as large as size.
+
+    A store rounds by half a unit; the interpreter cuts bfloat16 off, which is up to a whole one.
+    """
+    assert got.dtype == dtype
+    assert got.shape == want.shape
+    whole = 1.0 if is_interpreted() and dtype == torch.bfloat16 else 0.5
+    limits, arithmetic = torch.finfo(dtype), torch.finfo(accumulation(dtype)).eps
+    subnormal = limits.smallest_normal * limits.eps
+    bound = whole * limits.eps * want.abs() + steps * arithmetic * (size + want.abs()) + subnormal
+    error = (got.double() - want).abs()
+    assert (error <= bound).all(), f"error up to {(error / bound).max():.3g} times the bound"
+
+
+def steps_of(*sizes):
+    """Roundings on the way to a value: some 8, and those of sums, whose error grows with their logarithm."""
+    return 8 + sum(torch.tensor(size).log2().item() for size in sizes if size > 0)
+
+
+def unchanged(function, *tensors):
+    """function(*tensors), which must not change them. Fresh memory holds NaN, so that gaps show."""
+    before = [None if t is None else t.clone() for t in tensors]
+    torch.use_deterministic_algorithms(True)
+    try:
+        result = function(*tensors)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for old, t in zip(before, tensors, strict=True):
+        assert t is None or torch.equal(old, t), "an input was changed"
+    return result
+
+
+def assert_same_bits(first, second):
+    for a, b in zip(first, second, strict=True):
+        assert a is b is None or torch.equal(a, b)
+
+
+def float64(*tensors):
+    return [None if t is None else t.detach().double() for t in tensors]

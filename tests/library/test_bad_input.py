@@ -1,0 +1,183 @@
+"""Bad input to functional.py: torch's kind of error, or ValueError where torch says nothing; with the fix."""
+
+import functools
+import itertools
+
+import pytest
+import torch
+
+from normlib import functional
+from tests.library.helpers import draw
+from tests.library.rejection import INF, NAN, OURS, TORCH, assert_rejected, error_of
+
+X, SIX = draw(4, 6, 5), torch.ones(6).double()
+
+
+def norms(x, **options):
+    """(name, call) of every norm on x; running statistics where there must be some."""
+    return {
+        "batch_norm": lambda lib: lib.F.batch_norm(x, None, None, training=True, **options),
+        "batch_norm_eval": lambda lib: lib.F.batch_norm(x, SIX, SIX, **options),
+        "layer_norm": lambda lib: lib.F.layer_norm(x, (5,), **options),
+        "rms_norm": lambda lib: lib.F.rms_norm(x, (5,), **options),
+        "group_norm": lambda lib: lib.F.group_norm(x, 2, **options),
+        "instance_norm": lambda lib: lib.F.instance_norm(x, **options),
+    }
+
+
+EVERY = list(norms(X))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.float8_e4m3fn, torch.complex64], ids=str)
+@pytest.mark.parametrize("norm", EVERY)
+def test_input_without_a_floating_type_is_rejected_as_in_torch(norm, dtype):
+    call = norms(torch.ones(4, 6, 5).to(dtype))[norm]
+    if dtype == torch.complex64 and norm == "rms_norm":  # torch alone has a meaning for it
+        call = lambda lib, call=call: call(OURS)  # noqa: E731
+    assert_rejected(call, str(dtype), "float")
+    assert isinstance(error_of(call, OURS), NotImplementedError)
+
+
+@pytest.mark.parametrize("norm", EVERY)
+def test_input_that_is_no_tensor_is_a_type_error(norm):
+    for x in ([[1.0, 2.0]], None, "x"):
+        error = error_of(norms(x)[norm], OURS)  # torch: TypeError or AttributeError, by chance
+        assert type(error) is TypeError and type(x).__name__ in str(error)
+
+
+@pytest.mark.parametrize("eps", [-1e-5, NAN, INF], ids=str)
+@pytest.mark.parametrize("norm", EVERY)
+def test_eps_must_be_finite_and_not_negative(norm, eps):
+    assert_rejected(norms(X, eps=eps)[norm], f"eps={eps}")
+
+
+def test_eps_must_be_positive_in_batch_norms_training_only():
+    assert_rejected(norms(X, eps=0.0)["batch_norm"], "eps=0.0")
+    for norm in EVERY[1:]:
+        assert error_of(norms(X, eps=0.0)[norm], OURS) is None
+
+
+@pytest.mark.parametrize("momentum", [NAN, INF, -1, 1.5, None], ids=str)
+@pytest.mark.parametrize("norm", ["batch_norm", "instance_norm"])
+def test_momentum_must_be_between_0_and_1(norm, momentum):
+    def call(lib):
+        mean, var = SIX.clone(), SIX.clone()
+        try:
+            getattr(lib.F, norm)(X, mean, var, None, None, True, momentum)
+        finally:
+            assert lib is TORCH or (mean.eq(1).all() and var.eq(1).all())
+
+    assert_rejected(call, str(momentum))
+
+
+BAD_SHAPES = [(7,), (1,), (), (6, 1), (1, 6), (2, 3)]
+
+
+@pytest.mark.parametrize("shape", BAD_SHAPES, ids=str)
+@pytest.mark.parametrize("name", ["weight", "bias"])
+def test_weight_and_bias_must_have_the_features_shape(name, shape):
+    value = {name: torch.ones(shape).double()}
+    calls = norms(X, **value)
+    calls["layer_norm"] = lambda lib: lib.F.layer_norm(X.mT, (6,), **value)
+    calls["rms_norm"] = lambda lib: lib.F.rms_norm(X.mT, (6,), **value)
+    if name == "bias":
+        del calls["rms_norm"]
+    for call in calls.values():
+        assert_rejected(call, name, "(6,)", str(shape))
+
+
+@pytest.mark.parametrize("shape", BAD_SHAPES, ids=str)
+@pytest.mark.parametrize("which", [0, 1], ids=["running_mean", "running_var"])
+def test_running_statistics_must_have_the_channels_shape(which, shape):
+    def call(lib, norm, training):
+        running = [SIX.clone(), SIX.clone()]
+        running[which] = torch.ones(shape).double()
+        getattr(lib.F, norm)(X, *running, None, None, training)
+
+    for norm, training in itertools.product(("batch_norm", "instance_norm"), (True, False)):
+        name = ("running_mean", "running_var")[which]
+        assert_rejected(functools.partial(call, norm=norm, training=training), name, "(6,)", str(shape))
+
+
+@pytest.mark.parametrize("other", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_parameters_of_another_type_are_rejected_but_float32_ones_under_a_half_input(other):
+    x = X.float()
+    for name in ("weight", "bias"):
+        for norm, size in {"batch_norm": 6, "layer_norm": 5, "group_norm": 6, "instance_norm": 6}.items():
+            call = norms(x, **{name: torch.ones(size, dtype=other)})[norm]
+            assert_rejected(call, name, str(other), "torch.float32")
+    running = torch.ones(6, dtype=other)
+    for norm in ("batch_norm", "instance_norm"):
+        assert_rejected(
+            lambda lib, norm=norm: getattr(lib.F, norm)(x, running, running, None, None, True), str(other)
+        )
+
+
+@pytest.mark.parametrize("given", [(False, True), (True, False), (False, False)], ids=["var", "mean", "none"])
+@pytest.mark.parametrize("norm", ["batch_norm", "instance_norm"])
+def test_one_running_statistic_needs_the_other_and_evaluation_needs_both(norm, given):
+    running = [SIX.clone() if wanted else None for wanted in given]
+    for training in (True, False):
+        if any(given) or not training:
+            assert_rejected(
+                lambda lib, training=training: getattr(lib.F, norm)(X, *running, None, None, training),
+                "running_mean and running_var",
+            )
+
+
+@pytest.mark.parametrize("shape", [(1, 6), (1, 6, 1), (1, 6, 1, 1), (1, 0)], ids=str)
+def test_one_value_per_channel_has_no_variance(shape):
+    x = draw(*shape)
+    assert_rejected(lambda lib: lib.F.batch_norm(x, None, None, training=True), "more than 1", str(shape))
+    assert_rejected(lambda lib: lib.F.instance_norm(x), "more than 1", str(shape))
+    if shape[1]:
+        assert_rejected(lambda lib: lib.F.group_norm(x, 6), "more than 1", str(shape))
+
+
+@pytest.mark.parametrize("shape", [(), (6,)], ids=str)
+def test_channels_need_a_second_dimension(shape):
+    x = draw(*shape)
+    assert_rejected(lambda lib: lib.F.batch_norm(x, None, None, training=True), "(N, C, ...)", str(shape))
+    assert_rejected(lambda lib: lib.F.batch_norm(x, SIX, SIX), "(N, C, ...)", str(shape))
+    assert_rejected(lambda lib: lib.F.instance_norm(x), "(N, C, ...)", str(shape))
+    assert_rejected(lambda lib: lib.F.group_norm(x, 2), "(N, C, ...)", str(shape))
+
+
+@pytest.mark.parametrize("groups", [0, -1, -2, 4, 7])
+def test_groups_must_divide_the_channels(groups):
+    assert_rejected(lambda lib: lib.F.group_norm(X, groups), f"num_groups={groups}", "6 channels")
+
+
+@pytest.mark.parametrize("shape", [5, (), (6,), (6, 4), (2, 4, 6, 5), (5.0,), "ab"], ids=str)
+def test_normalized_shape_must_be_the_last_dimensions_as_a_tuple(shape):
+    for norm in ("layer_norm", "rms_norm"):
+        assert_rejected(lambda lib, norm=norm: getattr(lib.F, norm)(X, shape), str(shape).strip("()"))
+
+
+def test_a_weight_that_is_no_tensor_is_rejected():
+    for norm in ("batch_norm", "group_norm", "instance_norm"):
+        assert_rejected(norms(X, weight=[1.0] * 6)[norm], "weight", "[1.0")
+    for norm in ("layer_norm", "rms_norm"):
+        assert_rejected(norms(X, weight=2.0)[norm], "weight", "2.0")
+
+
+# torch._weight_norm is not asked: it checks neither shape nor number of g, and reads past its end
+@pytest.mark.parametrize(
+    ("error", "v", "g", "dim", "pieces"),
+    [
+        (IndexError, X, SIX[:1], 3, ("dim", "got 3")),
+        (IndexError, X, SIX[:1], -4, ("dim", "got -4")),
+        (ValueError, X[0], SIX, 0, ("(6, 1)", "(6,)")),
+        (ValueError, X[0], torch.ones(1, 5).double(), 0, ("(6, 1)", "(1, 5)")),
+        (ValueError, X[0], torch.ones(7, 1).double(), 0, ("(6, 1)", "(7, 1)")),
+        (RuntimeError, X[0], torch.ones(6, 1), 0, ("torch.float32", "torch.float64")),
+        (NotImplementedError, X[0].long(), torch.ones(6, 1), 0, ("torch.int64",)),
+        (TypeError, "v", SIX, 0, ("str",)),
+        (TypeError, X, None, 0, ("None",)),
+    ],
+    ids=["dim 3", "dim -4", "(6,)", "(1, 5)", "(7, 1)", "float32 g", "integer v", "no tensor v", "no g"],
+)
+def test_weight_norm_rejects(error, v, g, dim, pieces):
+    with pytest.raises(error) as raised:
+        functional.weight_norm(v, g, dim)
+    assert all(piece in str(raised.value) for piece in pieces)

@@ -1,0 +1,153 @@
+"""functional.py gives torch's outputs and gradients in float64, and obeys identities of its own."""
+
+import inspect
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from normlib import functional
+from tests.library.helpers import (
+    CASES,
+    NORMS,
+    SMALL,
+    apply,
+    assert_same_float64,
+    draw,
+    output_and_gradients,
+    parameters,
+)
+
+
+def assert_equals_torch(norm, x, *params):
+    grad_output = draw(*x.shape, seed=3)
+    ours, theirs = (
+        output_and_gradients(lambda *t, library=library: apply(library, norm, *t), grad_output, x, *params)
+        for library in (functional, F)
+    )
+    for got, want in zip(ours, theirs, strict=True):
+        assert_same_float64(got, want, terms=x.numel())
+
+
+# [EQ-BN] [EQ-BN-EVAL] [EQ-LN] [EQ-RMS] [EQ-GN] [EQ-IN]
+@pytest.mark.parametrize(("norm", "shape"), CASES, ids=str)
+def test_output_and_every_gradient_equal_torch(norm, shape):
+    assert_equals_torch(norm, draw(*shape), *parameters(norm, shape))
+
+
+@pytest.mark.parametrize("name", ["batch_norm", "layer_norm", "rms_norm", "group_norm", "instance_norm"])
+def test_it_takes_torchs_arguments_in_torchs_order(name):
+    ours, theirs = (
+        [(p.name, p.default) for p in inspect.signature(getattr(library, name)).parameters.values()]
+        for library in (functional, F)
+    )
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_without_bias_and_without_weight_it_equals_torch_too(norm):
+    shape = SMALL[norm]
+    assert_equals_torch(norm, draw(*shape), *parameters(norm, shape)[:1])
+    assert_equals_torch(norm, draw(*shape))
+
+
+LAYOUTS = {
+    "transposed": lambda shape: draw(*reversed(shape)).permute(*reversed(range(len(shape)))),
+    "strided": lambda shape: draw(*(2 * n for n in shape))[tuple(slice(None, None, 2) for _ in shape)],
+    "expanded": lambda shape: draw(1, *shape[1:]).expand(shape),
+    "constant": lambda shape: torch.full(shape, 3.0, dtype=torch.float64),
+    "zero": lambda shape: torch.zeros(shape, dtype=torch.float64),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("norm", NORMS)
+def test_any_layout_and_constant_input_equal_torch(norm, layout):
+    x = LAYOUTS[layout](SMALL[norm])
+    assert layout in ("constant", "zero") or not x.is_contiguous()
+    assert_equals_torch(norm, x, *parameters(norm, SMALL[norm]))
+
+
+@pytest.mark.parametrize("empty", ["batch", "last"])
+@pytest.mark.parametrize("norm", NORMS)
+def test_an_empty_input_gives_an_empty_output_and_zero_gradients_for_the_parameters(norm, empty):
+    shape = (0, *SMALL[norm][1:]) if empty == "batch" else (*SMALL[norm][:-1], 0)
+    x, params = draw(*shape), parameters(norm, shape)
+    output, dx, *rest = output_and_gradients(lambda *t: apply(functional, norm, *t), x.clone(), x, *params)
+    assert output.shape == dx.shape == shape
+    for gradient, parameter in zip(rest, params, strict=True):
+        assert torch.equal(gradient, torch.zeros_like(parameter))
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("norm", ["batch_norm", "instance_norm"])
+def test_running_statistics_equal_torchs_after_three_steps(norm, momentum):  # [EQ-BN-RUNNING]
+    states = {library: (draw(3), draw(3).square()) for library in (functional, F)}
+    for step in range(3):
+        x = draw(4, 3, 5, seed=step).requires_grad_()
+        for library, (mean, var) in states.items():
+            getattr(library, norm)(x, mean, var, None, None, True, momentum)
+    for got, want in zip(states[functional], states[F], strict=True):
+        assert_same_float64(got, want, terms=60)
+        assert got.grad_fn is None and not got.requires_grad
+
+
+# [EQ-BN] [EQ-BN-RUNNING]
+def test_the_batch_is_divided_by_the_biased_variance_and_the_buffer_keeps_the_unbiased_one():
+    x, mean, var = torch.tensor([[1.0], [3.0]]).double(), torch.zeros(1).double(), torch.ones(1).double()
+    y = functional.batch_norm(x, mean, var, training=True, momentum=1.0, eps=1e-300)
+    assert_close(y.flatten(), torch.tensor([-1.0, 1.0]).double())  # biased variance 1
+    assert_close(var, torch.tensor([2.0]).double())  # unbiased variance 2
+
+
+def test_rms_norms_own_eps_is_torchs():  # [EQ-RMS]
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+        x = torch.tensor([1e-4, 3e-4], dtype=dtype)  # eps outweighs or equals the mean square of most
+        ulp = torch.finfo(dtype).eps
+        assert_close(functional.rms_norm(x, (2,)), F.rms_norm(x, (2,)), rtol=4 * ulp, atol=0)
+
+
+@pytest.mark.parametrize("norm", ["batch_norm", "layer_norm", "group_norm", "instance_norm"])
+def test_centring_norms_ignore_shift_and_scale_and_their_gradient_has_no_mean(norm):
+    x = draw(4, 4, 6)
+    run = lambda x: apply(functional, norm, x, eps=1e-300)  # noqa: E731
+    assert_same_float64(run(3 * x - 5), run(x), terms=x.numel())
+    _, dx = output_and_gradients(run, draw(4, 4, 6, seed=3), x)
+    dims = {"batch_norm": (0, 2), "layer_norm": (2,), "instance_norm": (2,), "group_norm": (2, 3)}[norm]
+    dx, x = (t.reshape(4, 2, 2, 6) if norm == "group_norm" else t for t in (dx, x))
+    for sums in (dx.sum(dims), (dx * x).sum(dims)):  # no move along 1 and none along x changes the output
+        assert_same_float64(sums, torch.zeros_like(sums), terms=10 * x.numel())
+
+
+def test_rms_norm_ignores_scale_but_not_shift_and_its_gradient_is_orthogonal_to_its_input():
+    x = draw(3, 7)
+    run = lambda x: functional.rms_norm(x, (7,), eps=0.0)  # noqa: E731
+    assert_same_float64(run(3 * x), run(x), terms=7)
+    assert (run(x + 1) - run(x)).abs().max() > 0.1
+    _, dx = output_and_gradients(run, draw(3, 7, seed=3), x)
+    assert_same_float64((dx * x).sum(-1), torch.zeros(3).double(), terms=10 * 7)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -2, -1])
+def test_weight_norm_equals_torch(dim):  # [EQ-WN]
+    v, lengths = draw(3, 5, 2), {0: (3, 1, 1), 1: (1, 5, 1), 2: (1, 1, 2), -2: (1, 5, 1), -1: (1, 1, 1)}
+    ours, theirs = (
+        output_and_gradients(
+            lambda *t, f=f: f(*t, dim), draw(3, 5, 2, seed=3), v, draw(*lengths[dim], seed=1)
+        )
+        for f in (functional.weight_norm, torch._weight_norm)
+    )
+    for got, want in zip(ours, theirs, strict=True):
+        assert_same_float64(got, want, terms=30)
+
+
+def test_weight_norm_gives_the_length_g_and_a_gradient_orthogonal_to_v():  # [EQ-WN]
+    v, g = draw(4, 3), draw(4, 1, seed=1).square()
+    w, dv, dg = output_and_gradients(functional.weight_norm, draw(4, 3, seed=3), v, g)
+    assert_same_float64(w.norm(dim=1, keepdim=True), g, terms=3)
+    assert_same_float64((dv * v).sum(1), torch.zeros(4).double(), terms=30)
+    assert_same_float64(dg, (draw(4, 3, seed=3) * w / g).sum(1, keepdim=True), terms=30)
+    assert_same_float64(functional.weight_norm(v, g[0], None).norm(), g[0, 0], terms=12)
+    one = functional.weight_norm(v, g[:1])  # one length for all slices
+    assert_same_float64(one.norm(dim=1), g[0].expand(4), terms=3)

@@ -1,0 +1,246 @@
+"""normlib.fused under second derivatives, torch.func, forward mode, torch.compile; layers; dispatch."""
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.autograd import forward_ad, gradcheck, gradgradcheck
+from torch.testing import assert_close
+
+from normlib import functional, fused, layers
+from tests.library.helpers import draw, output_and_gradients
+
+ONE = torch.tensor([0.7]).double()
+CASES = {  # call, its tensors
+    "layer_norm": (lambda lib, x, w, b: lib.layer_norm(x, (4,), w, b, 1e-3), (draw(3, 4), draw(4), draw(4))),
+    "rms_norm": (lambda lib, x, w: lib.rms_norm(x, (4,), w, 1e-3), (draw(3, 4), draw(4, seed=1))),
+    "rms_norm 2": (lambda lib, x: lib.rms_norm(x, (3, 4)), (draw(2, 3, 4),)),
+    "dyt": (lambda lib, *t: lib.dyt(*t, 2.0), (draw(3, 4), ONE, draw(4, seed=1), draw(4, seed=2))),
+    "dyt channels": (lambda lib, *t: lib.dyt(*t), (draw(2, 3, 4), ONE, draw(3, 1, seed=1))),
+    "dyisru": (lambda lib, *t: lib.dyisru(*t), (draw(3, 4), ONE, draw(4, seed=1), draw(4, seed=2))),
+    "dyisru bias": (lambda lib, x, c, b: lib.dyisru(x, c, None, b, 2.0), (draw(3, 4), ONE, draw(4, seed=2))),
+}
+every_case = pytest.mark.parametrize("name", CASES)
+
+
+def case(name, library):
+    call, tensors = CASES[name]
+    return lambda *t: call(library, *t), [t.clone() for t in tensors]
+
+
+@every_case
+def test_first_second_and_third_derivatives_are_right(name):
+    run, tensors = case(name, fused)
+    inputs = [t.requires_grad_() for t in tensors]
+    assert gradcheck(run, inputs)
+    assert gradgradcheck(run, inputs)
+    if name == "layer_norm":  # torch's own function, with torch's third derivative: see the test below
+        return
+    results = []
+    for library in (fused, functional):
+        value = (case(name, library)[0](*inputs) * draw(*tensors[0].shape, seed=8)).sum()
+        for _ in range(2):
+            grads = torch.autograd.grad(value, inputs, create_graph=True, materialize_grads=True)
+            value = sum(grad.square().sum() for grad in grads)
+        results.append(torch.autograd.grad(value, inputs, materialize_grads=True))  # 0 in an unused bias
+    for got, want in zip(*results, strict=True):
+        # against the largest: derivatives grow with powers of 1 / rms
+        assert_close(got, want, rtol=0, atol=1e-9 * want.abs().max().item())
+
+
+def test_torchs_layer_norm_has_a_wrong_third_derivative_and_functionals_is_right():
+    """The docstring of fused.layer_norm says so: this turns red when torch mends it."""
+    x, v, d, w = (draw(3, 4, seed=1), draw(3, 4, seed=2), draw(3, 4, seed=3), draw(4))
+
+    def second(norm, x):
+        x = x.detach().requires_grad_()
+        (first,) = torch.autograd.grad((norm(x, (4,), w, None, 1e-3) * v).sum(), x, create_graph=True)
+        return x, torch.autograd.grad(first.square().sum(), x, create_graph=True)[0]
+
+    relative_error, step = {}, 1e-5
+    for library in (fused, functional):
+        above, below = (second(library.layer_norm, x + sign * step * d)[1] for sign in (1, -1))
+        truth = ((above - below) * d).sum().item() / (2 * step)  # good to some step^2
+        at, h = second(library.layer_norm, x)
+        third = (torch.autograd.grad((h * d).sum(), at)[0] * d).sum().item()
+        relative_error[library] = abs(third / truth - 1)
+    assert relative_error[functional] < 1e-6
+    assert relative_error[fused] > 0.1
+
+
+@every_case
+def test_second_derivatives_in_some_arguments_only(name):
+    for place in range(len(CASES[name][1])):
+        results = []
+        for library in (fused, functional):
+            run, tensors = case(name, library)
+            one = tensors[place].requires_grad_()
+            (grad,) = torch.autograd.grad(run(*tensors).square().sum(), one, create_graph=True)
+            results.append(torch.autograd.grad(grad.square().sum(), one))
+        assert_close(*results, rtol=1e-10, atol=1e-10)
+
+
+# torch's own formulas for forward mode use torch.jit.script
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+@every_case
+def test_vmap_func_and_forward_mode_give_what_functional_gives(name):
+    (ours, tensors), (theirs, _) = case(name, fused), case(name, functional)
+    x, *params = tensors
+    batch = torch.stack([x, x * 2, -x])
+    tangent = draw(*x.shape, seed=7)
+    transforms = {
+        "vmap": lambda run: torch.vmap(lambda v: run(v, *params))(batch),
+        "per sample": lambda run: torch.vmap(torch.func.grad(lambda v: run(v, *params).square().sum()))(
+            batch
+        ),
+        "jvp": lambda run: torch.func.jvp(lambda v: run(v, *params), (x,), (tangent,))[1],
+        "hessian": lambda run: torch.func.hessian(lambda v: run(v, *params).square().sum())(x),
+    }
+    for transform in transforms.values():
+        assert_close(transform(ours), transform(theirs), rtol=1e-12, atol=1e-12)
+    for place, tensor in enumerate(tensors):
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(tensor, draw(*tensor.shape, seed=7))
+            args = [*tensors[:place], dual, *tensors[place + 1 :]]
+            got, want = (forward_ad.unpack_dual(run(*args)).tangent for run in (ours, theirs))
+            assert_close(got, want, rtol=1e-12, atol=1e-12)
+
+
+@every_case
+def test_compiled_in_one_graph(name):
+    torch.compiler.reset()
+    run, tensors = case(name, fused)
+    dy = draw(*tensors[0].shape, seed=5)
+    for dynamic in (False, True):
+        compiled = torch.compile(run, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+        for got, want in zip(
+            output_and_gradients(compiled, dy, *tensors), output_and_gradients(run, dy, *tensors), strict=True
+        ):
+            assert_close(got, want, rtol=1e-13, atol=1e-13)
+
+
+NORM = (draw(2, 3, 4), draw(4), None, 1, 1e-3, False)
+CURVE = (draw(2, 3, 4), ONE, draw(3, 1), draw(4), 2.0)
+OPERATORS = {
+    "norm": ("norm", NORM),
+    "norm_backward": ("norm_backward", (draw(2, 3, 4), *NORM, draw(0), draw(6), [True, True, False])),
+    "norm_backward dw": ("norm_backward", (draw(2, 3, 4), *NORM, draw(0), draw(6), [False, True, False])),
+    "tanh": ("curve", (*CURVE, "tanh")),
+    "isru backward": ("curve_backward", (draw(2, 3, 4), *CURVE, "isru", [True] * 4)),
+    "isru backward dx": ("curve_backward", (draw(2, 3, 4), *CURVE, "isru", [True, False, False, False])),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_are_what_they_declare(name):
+    operator, args = OPERATORS[name]
+    args = [a.clone().requires_grad_(a.numel() > 0) if isinstance(a, torch.Tensor) else a for a in args]
+    tests = ("test_schema", "test_autograd_registration", "test_faketensor")
+    torch.library.opcheck(getattr(torch.ops.normlib, operator).default, args, test_utils=tests)
+
+
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad], ids=["inference", "no_grad"])
+@every_case
+def test_without_gradients_under_autocast_and_on_meta(name, mode):
+    run, tensors = case(name, fused)
+    with mode():
+        assert_close(run(*tensors), case(name, functional)[0](*tensors), rtol=1e-13, atol=1e-13)
+    single = [t.float() for t in tensors]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert_close(run(*single), case(name, functional)[0](*single), rtol=1e-5, atol=1e-5)
+    on_meta = run(*(t.to("meta") for t in tensors))
+    assert on_meta.shape == tensors[0].shape and on_meta.device.type == "meta"
+
+
+# Layers
+
+LAYERS = {
+    "LayerNorm": (lambda **o: layers.LayerNorm(6, **o), (5, 6)),
+    "RMSNorm": (lambda **o: layers.RMSNorm((3, 2), eps=1e-3, **o), (5, 3, 2)),
+    "DyT": (lambda **o: layers.DyT(6, scale=2.0, **o), (5, 6)),
+    "DyT channels": (lambda **o: layers.DyT(6, bias=False, channels_first=True, **o), (2, 6, 3, 4)),
+    "DyISRU": (lambda **o: layers.DyISRU(6, **o), (5, 6)),
+    "DyISRU channels": (lambda **o: layers.DyISRU(6, channels_first=True, **o), (2, 6, 3)),
+}
+
+
+def results(module, run, shape):
+    x = draw(*shape).requires_grad_()
+    y = run(x)
+    return [y.detach(), *torch.autograd.grad(y, [x, *module.parameters()], draw(*shape, seed=4))]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_with_fused(name, monkeypatch):
+    make, shape = LAYERS[name]
+    plain, module = make().double(), make(fused=True).double()
+    with torch.no_grad():
+        for seed, parameter in enumerate(plain.parameters()):
+            parameter.copy_(draw(*parameter.shape, seed=seed + 5))
+    module.load_state_dict(plain.state_dict(), strict=True)
+    plain.load_state_dict(module.state_dict(), strict=True)
+    assert not plain.fused and "fused" not in repr(plain)
+    assert repr(module).replace(", fused=True", "") == repr(plain) != repr(module)
+    torch.compiler.reset()
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    want = results(plain, plain, shape)
+    twins = [copy.deepcopy(module), pickle.loads(pickle.dumps(module))]
+    for got in (
+        results(m, r, shape) for m, r in [(module, module), (module, compiled), *((t, t) for t in twins)]
+    ):
+        for one, other in zip(got, want, strict=True):
+            assert_close(one, other, rtol=1e-12, atol=1e-12)
+    called = []
+    function = {"L": "layer_norm", "R": "rms_norm", "DyT": "dyt", "DyI": "dyisru"}
+    function = function.get(name[0]) or function[name[:3]]
+    monkeypatch.setattr(fused, function, lambda *a: called.append(a) or a[0])
+    module(draw(*shape)), plain(draw(*shape))
+    assert len(called) == 1
+    if name[0] == "D":
+        assert module.rescaled(3.0).fused and not plain.rescaled(3.0).fused
+
+
+# The way to the kernels
+
+INTERPRETED = """
+import torch
+from tests.library.helpers import draw, output_and_gradients
+from torch.testing import assert_close
+from normlib import functional, fused
+from normlib.fused import dispatch, operators
+dispatch._on_gpu = lambda tensor: True
+layer_norm = lambda lib: lambda x, w, b: (
+    operators.norm(x, w, b, 2, 1e-3, True)[0] if lib is fused else lib.layer_norm(x, (3, 4), w, b, 1e-3))
+c = torch.tensor(0.7).double()
+for run, *tensors in (
+    (layer_norm, draw(2, 3, 4), draw(3, 4), draw(3, 4, seed=1)),
+    (lambda lib: lambda x, w: lib.rms_norm(x, (4,), w, 1e-3), draw(5, 3, 8)[..., ::2], draw(4)),
+    (lambda lib: lambda x: lib.rms_norm(x, (4,), None, 1e-3), draw(0, 4)),
+    (lambda lib: lambda *t: lib.dyt(*t, 2.0), draw(3, 4), c, draw(4), draw(4, seed=1)),
+    (lambda lib: lambda *t: lib.dyisru(*t), draw(2, 4, 3), c, draw(4, 1), draw(1, 4, 1)),
+    (lambda lib: lambda x, c: lib.dyisru(x, c, scale=2.0), draw(2, 3), c),
+):
+    dy = draw(*tensors[0].shape, seed=9)
+    got, want = (output_and_gradients(run(lib), dy, *tensors) for lib in (fused, functional))
+    for one, other in zip(got, want, strict=True):
+        assert_close(one, other, rtol=1e-12, atol=1e-12)
+"""
+
+
+def test_the_way_to_the_kernels_in_tritons_interpreter():
+    pytest.importorskip("triton")
+    paths = os.pathsep.join(sys.path)
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": paths}
+    run = subprocess.run([sys.executable, "-c", INTERPRETED], env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-2000:]
+
+
+def test_without_triton_the_error_names_the_fix(monkeypatch):
+    monkeypatch.setattr("normlib.fused.dispatch._on_gpu", lambda tensor: True)
+    monkeypatch.setitem(sys.modules, "normlib.kernels.rows", None)  # importing it raises ImportError
+    with pytest.raises(ImportError, match=r"needs triton for tensors on a GPU\. Install it, or use normlib"):
+        fused.rms_norm(draw(2, 3), (3,))

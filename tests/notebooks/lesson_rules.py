@@ -1,0 +1,138 @@
+"""What must hold of a lesson and of its solutions, beside the rules for every notebook."""
+
+import ast
+import re
+from pathlib import Path
+
+from tests.notebooks.notebook_rules import RULES, Notebook, alt_text, rule, texts
+
+MAX_LINES, MAX_CELLS, MAX_CELLS_LONG, LONG_LESSONS, MIN_EXERCISES = 25, 45, 70, ("00_", "02_"), 3
+LAST_SECTIONS = ["What to remember", "Sources"]
+NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?:e[+-]?\d+)?(?!\.?\d)")
+REFERENCE = (
+    r"(?:§+|\b(?:sections?|sec\.|equations?|eqs?\.|tables?|figures?|figs?\.|appendix|chapter|theorem|lemma|"
+    r"version|python|torch|pytorch|numpy))"
+    r"\s*\(?[A-Z]?\.?\d+(?:\.\d+)+\)?(?:(?:,|–|-| and| to)\s*\(?\d+(?:\.\d+)+\)?)*"
+)
+NO_MEASUREMENT = re.compile(  # parts of Markdown in which a decimal is none of our results
+    r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|`[^`\n]+`|\]\([^)]*\)|<[^>]*>|https?://\S+|\d{4}\.\d{4,5}\b|"
+    + REFERENCE,
+    re.S | re.I,
+)
+BLOCKS = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*|>]|\d+\.)\s)")  # paragraphs, list items, rows of tables
+DRAWS = {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial"}
+DRAWS_IN_PLACE = re.compile(
+    r"(normal|uniform|bernoulli|exponential|random|orthogonal|trunc_normal|\w+_uniform|\w+_normal)_"
+)
+NO_GENERATOR = {"manual_seed", "seed", "rand_like", "randn_like", "randint_like"}
+
+
+@rule("lesson", "solutions")
+def float64_first(notebook):
+    if not notebook.code or "torch.set_default_dtype(torch.float64)" not in notebook.code[0].source:
+        yield "the first code cell calls torch.set_default_dtype(torch.float64)"
+
+
+@rule("lesson")
+def lengths(notebook):
+    allowed = MAX_CELLS_LONG if notebook.path.name.startswith(LONG_LESSONS) else MAX_CELLS
+    if len(notebook.cells) > allowed:
+        yield f"{len(notebook.cells)} cells, allowed {allowed}"
+    for cell in notebook.code:
+        if (lines := cell.source.count("\n") + 1) > MAX_LINES:
+            yield f"{cell.id}: {lines} lines, allowed {MAX_LINES}: split it by idea"
+
+
+@rule("lesson")
+def last_sections(notebook):
+    headings = [
+        h for cell in notebook.markdown for h in re.findall(r"^## +(?:\d+\. *)?(.+?) *$", cell.source, re.M)
+    ]
+    if headings[-2:] != LAST_SECTIONS:
+        yield f"the last sections (## …) are {LAST_SECTIONS}, not {headings[-2:]}"
+
+
+def exercises(notebook):
+    """(number, stub, next code cell) of each exercise."""
+    for cell, following in zip(notebook.code, [*notebook.code[1:], None], strict=True):
+        if match := re.fullmatch(r"ex(\d+)-stub", cell.id):
+            yield int(match[1]), cell, following
+
+
+def checks(cell) -> set[str]:
+    """The names of the exercise checks that a cell calls."""
+    return set(re.findall(r"\bcheck\w*\.(\w+)\(", cell.source))
+
+
+@rule("lesson")
+def exercises_with_checks(notebook):
+    found = list(exercises(notebook))
+    numbers = [number for number, *_ in found]
+    if numbers != list(range(1, len(found) + 1)) or len(found) < MIN_EXERCISES:
+        yield f"needs cells ex1-stub, ex2-stub, … (at least {MIN_EXERCISES}), has the numbers {numbers}"
+    for _, stub, following in found:
+        if following is None or not checks(following):
+            yield f"{stub.id}: the next code cell calls the exercise's check: check.name(…)"
+        elif not any(text.startswith("[ ]") for output in following.outputs for text in texts(output)):
+            yield f"{following.id}: the stored verdict is '[ ] … not attempted yet': restore the stub"
+
+
+@rule("solutions")
+def solved(notebook):
+    lines = [
+        line for c in notebook.code for o in c.outputs for text in texts(o) for line in text.splitlines()
+    ]
+    if any(line.startswith(("[x]", "[ ]")) for line in lines):
+        yield "every verdict is [ok]"
+    if sum(line.startswith("[ok]") for line in lines) < MIN_EXERCISES:
+        yield f"shows at least {MIN_EXERCISES} verdicts [ok]"
+
+
+@rule("lesson", "solutions")
+def seeded(notebook):
+    for cell in notebook.code:
+        for call in (node for node in ast.walk(parsed(cell)) if isinstance(node, ast.Call)):
+            if fault := unseeded(call):
+                yield f"{cell.id}: {fault}"
+
+
+def parsed(cell):
+    try:
+        return ast.parse(cell.source)
+    except SyntaxError:  # plain_python complains
+        return ast.Module([], [])
+
+
+def unseeded(call: ast.Call) -> str | None:
+    """What is wrong with a call that draws from the global random state."""
+    owner, _, name = ast.unparse(call.func).rpartition(".")
+    draws = (owner == "torch" and name in DRAWS) or DRAWS_IN_PLACE.fullmatch(name)
+    if draws and all(keyword.arg != "generator" for keyword in call.keywords):
+        return f"{name} draws from the global state: add generator=torch.Generator().manual_seed(…)"
+    if (owner in {"torch", "torch.random"} and name in NO_GENERATOR) or owner == "random":
+        return f"{owner}.{name} uses the global state: draw with a local torch.Generator"
+    if owner.endswith("np.random") and (name != "default_rng" or not call.args):
+        return f"np.random.{name}: draw with a local torch.Generator"
+    return None
+
+
+@rule()
+def measured_numbers(notebook):
+    """A decimal in the text is in the notebook's code or outputs, or its paragraph says `reported`."""
+    outputs = [output for cell in notebook.code for output in cell.outputs]
+    shown = [cell.source for cell in notebook.code] + [
+        text for o in outputs for text in (*texts(o), alt_text(o))
+    ]
+    known = {number for text in shown for number in NUMBER.findall(text)}
+    for cell in notebook.markdown:
+        for block in BLOCKS.split(NO_MEASUREMENT.sub(" ", cell.source)):
+            for number in NUMBER.findall(block):
+                if number not in known and "reported" not in block.lower():
+                    yield f"{cell.id}: {number} is in no output: print it, or say where it is reported"
+
+
+def complaints(path: Path) -> dict[str, list[str]]:
+    """The rules, of all kinds, that the notebook breaks, each with what it complains about."""
+    notebook = Notebook(path)
+    rules = {name: check for name, (kinds, check) in RULES.items() if not kinds or notebook.kind in kinds}
+    return {name: found for name, check in rules.items() if (found := list(check(notebook)))}

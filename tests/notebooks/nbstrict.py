@@ -1,0 +1,162 @@
+"""Strict nbval without its holes: `python -m pytest -p tests.notebooks.nbstrict tests notebooks`.
+
+Plain nbval 0.11 accepts a cell that was never executed, a `raises-exception` cell that raises nothing and a
+changed alt text; it waits until the time limit for a dead kernel, and a final `;` turns it red for no fault.
+This plugin collects the notebooks itself, as subclasses of nbval's private classes: hence the pinned nbval
+and test_nbstrict.py, which injects the faults. What needs no kernel: notebook_rules.py.
+"""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from queue import Empty
+
+import pytest
+from jupyter_client.manager import KernelManager
+from nbformat import NotebookNode
+from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager, RunningKernel
+from nbval.plugin import IPyNbCell, IPyNbFile, NbCellError, nocolors
+
+CELL_TIMEOUT_S = 120
+STARTUP_TIMEOUT_S = 60
+POLL_S = 1
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def pytest_configure(config):
+    if config.option.nbval_lax:
+        raise pytest.UsageError("--nbval-lax compares nothing: leave it out, every output is compared here.")
+    if getattr(config.option, "dist", "no") not in {"no", "loadfile", "loadscope"}:
+        raise pytest.UsageError("A notebook's cells must run in one worker, in order: add --dist loadfile.")
+    config.option.nbval = False  # or nbval would collect every notebook a second time
+
+
+def pytest_collect_file(file_path, parent):
+    if file_path.suffix == ".ipynb":
+        return StrictNotebook.from_parent(parent, path=file_path)
+    return None
+
+
+def triton_runs_here() -> bool:
+    """On Linux always: there a missing triton is a fault, and its cells turn red."""
+    return sys.platform == "linux" or importlib.util.find_spec("triton") is not None
+
+
+def left_out_here(cell: NotebookNode) -> bool:
+    return "triton" in cell.metadata.get("tags", []) and not triton_runs_here()
+
+
+class StrictKernel(RunningKernel):
+    """A kernel of this very Python that treats cells as Jupyter does and whose death is noticed at once."""
+
+    def __init__(self, folder):
+        environment = {"OMP_NUM_THREADS": "1"} | os.environ
+        environment.pop("NORMLIB_PROGRESS", None)  # a bar on stderr would be an output
+        self.sockets = tempfile.TemporaryDirectory()
+        # Files, not ports: a port that is free now may be another process's when the kernel opens it.
+        transport = {} if os.name == "nt" else {"transport": "ipc", "ip": f"{self.sockets.name}/kernel"}
+        specs = NbvalKernelspecManager()
+        self.km = KernelManager(kernel_name=CURRENT_ENV_KERNEL_NAME, kernel_spec_manager=specs, **transport)
+        self.km.start_kernel(stderr=subprocess.DEVNULL, cwd=str(folder), env=environment)
+        self.kc = self.km.client()
+        self.kc.start_channels()
+        try:
+            self.kc.wait_for_ready(timeout=STARTUP_TIMEOUT_S)
+        except RuntimeError:
+            self.stop()
+            raise
+        self._ensure_iopub_up()
+
+    def execute_cell_input(self, cell_input, allow_stdin=None):
+        # IPython honours a final `;` only with store_history=True.
+        return self.kc.execute(cell_input, store_history=True, allow_stdin=allow_stdin, stop_on_error=False)
+
+    def await_reply(self, msg_id, timeout=None):
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                return super().await_reply(msg_id, timeout=POLL_S)
+            except Empty:
+                if not self.is_alive():
+                    raise RuntimeError("the kernel died in this cell") from None
+                if time.monotonic() >= end:
+                    raise
+
+
+class StrictNotebook(IPyNbFile):
+    def collect(self):
+        for cell in super().collect():
+            strict = StrictCell.from_parent(
+                self,
+                name=cell.cell.get("id", cell.name),
+                cell_num=cell.cell_num,
+                cell=cell.cell,
+                options=cell.options,
+            )
+            if left_out_here(cell.cell):
+                strict.add_marker(pytest.mark.skip(reason=f"triton has no wheel for {sys.platform}"))
+            yield strict
+
+    def setup(self):
+        self.config.option.nbval_cell_timeout = CELL_TIMEOUT_S
+        self.kernel = StrictKernel(self.path.parent)
+
+    def teardown(self):
+        if self.kernel is None:
+            return
+        if self.kernel.is_alive():
+            self.kernel.stop()
+        self.kernel.sockets.cleanup()
+
+
+class StrictCell(IPyNbCell):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.colors = nocolors
+
+    def runtest(self):
+        if self.cell.execution_count is None:
+            self.raise_cell_error("never executed: there is no stored output to compare with")
+        try:
+            super().runtest()
+        except RuntimeError as error:
+            self.raise_cell_error(str(error))
+        raised = any(output.output_type == "error" for output in self.test_outputs)
+        if self.options["check_exception"] and not raised:
+            self.raise_cell_error("tagged raises-exception, but raised nothing")
+
+    def compare_outputs(self, test, ref, skip_compare=None):
+        return super().compare_outputs(with_alt(test), with_alt(ref), skip_compare)
+
+    def repr_failure(self, excinfo):
+        if not isinstance(excinfo.value, NbCellError):
+            return super().repr_failure(excinfo)
+        details = COLOUR.sub("", excinfo.value.inner_traceback or "").strip("\n") + "\n"
+        details += "".join(o.text for o in self.test_outputs or [] if o.get("name") == "stderr")
+        return (
+            f"{self.path.name}, cell {self.name}: {excinfo.value}\n{details}\n"
+            f"The cell:\n{self.cell.source}\n\n"
+            "If the new result is the right one, renew the stored outputs: make notebooks"
+        )
+
+    def reportinfo(self):
+        return self.path, None, f"{self.path.name}::{self.name}"
+
+
+def alt_text(output) -> str | None:
+    """The alt text of a picture: Jupyter keeps it under the picture's type, or beside it."""
+    metadata = output.get("metadata", {})
+    return metadata.get("image/png", {}).get("alt") or metadata.get("alt")
+
+
+def with_alt(outputs):
+    """The outputs with the alt texts, which nbval skips, copied to the data, which it compares."""
+    lifted = [NotebookNode(output) for output in outputs]
+    for output in lifted:
+        if "image/png" in output.get("data", {}):
+            output.data = output.data | {"alt text": alt_text(output)}
+    return lifted

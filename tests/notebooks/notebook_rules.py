@@ -1,0 +1,231 @@
+"""What must hold of every stored notebook and can be seen without a kernel; lessons: lesson_rules.py.
+
+A rule takes a Notebook and yields complaints; a complaint names the cell and the fix.
+"""
+
+import ast
+import base64
+import hashlib
+import io
+import re
+from collections import Counter
+from functools import cached_property
+from pathlib import Path
+
+import nbformat
+from PIL import Image
+
+TAGS = {"raises-exception", "nbval-ignore-output", "solution", "hide-input", "triton"}
+MEDIA = {"text/plain", "text/html", "text/latex", "text/markdown", "image/png"}
+KERNEL, MINOR = "python3", 5
+MAX_BYTES, MAX_TEXT, MAX_FINGERPRINT, MIN_ALT, MAX_LIVE_CELLS = 400_000, 1000, 2000, 40, 4
+FINGERPRINT = re.compile(r"figure\b")
+CELL_ID = re.compile(r"(?![0-9a-f]{8}(-|$))[a-z][a-z0-9]*(-[a-z0-9]+)*")
+UNSTABLE = {  # pattern in an output: what it is
+    r"\b0x[0-9a-fA-F]{6,}": "an object's address",
+    r"(?<![\w./])/(home|root|tmp|usr|opt|var|work|private|Users)/|\b[A-Z]:\\": "a path of one machine",
+    r"\de-1[5-9]\b": "rounding noise: print an inequality",
+    r"(?<![\w.])-0(\.0*)?(?![\d.-])": "a negative zero: print an inequality",
+    r"Wall time|CPU times": "a time",
+}
+RULES = {}
+
+
+def rule(*kinds):
+    """Register a rule for notebooks of these kinds (lesson, solutions, other), or for all."""
+
+    def register(check):
+        RULES[check.__name__] = (kinds, check)
+        return check
+
+    return register
+
+
+class Notebook:
+    def __init__(self, path: Path):
+        self.path = path
+        self.content = nbformat.v4.reads(
+            path.read_text(encoding="utf-8")
+        )  # as it is: not validated, not repaired
+        self.cells = self.content.cells
+
+    @property
+    def kind(self) -> str:
+        if not re.match(r"\d\d_", self.path.name):
+            return "other"
+        return "solutions" if self.path.parent.name == "solutions" else "lesson"
+
+    @cached_property
+    def code(self):
+        return [cell for cell in self.cells if cell.cell_type == "code"]
+
+    @cached_property
+    def markdown(self):
+        return [cell for cell in self.cells if cell.cell_type == "markdown"]
+
+
+def tags(cell) -> list[str]:
+    return cell.metadata.get("tags", [])
+
+
+def is_figure(output) -> bool:
+    return bool(FINGERPRINT.match(output.get("data", {}).get("text/plain", "")))
+
+
+def alt_text(output) -> str:
+    metadata = output.get("metadata", {})
+    return metadata.get("image/png", {}).get("alt") or metadata.get("alt") or ""
+
+
+def texts(output):
+    """What a reader can read of an output."""
+    yield from (output.get(key, "") for key in ("text", "evalue"))
+    yield from output.get("traceback", [])
+    yield from (value for media, value in output.get("data", {}).items() if media.startswith("text/"))
+
+
+@rule()
+def schema(notebook):
+    for error in nbformat.validator.iter_validate(notebook.content):
+        yield f"not a valid notebook: {error}"
+    for cell in notebook.cells:
+        if cell.cell_type == "raw":
+            yield f"{cell.id}: raw cells are shown nowhere: make it Markdown"
+
+
+@rule()
+def ids(notebook):
+    counted = Counter(cell.get("id", "") for cell in notebook.cells)
+    for name, times in counted.items():
+        if times > 1:
+            yield f"{name}: {times} cells have this id: give each its own"
+        if not CELL_ID.fullmatch(name):
+            yield f"{name}: name the cell for what it does, like predict-01"
+
+
+@rule()
+def metadata(notebook):
+    content = notebook.content
+    if content.nbformat_minor != MINOR or set(content.metadata) != {"kernelspec", "language_info"}:
+        yield "notebook metadata: run tools/notebooks.py, which cleans it"
+    elif content.metadata.kernelspec.get("name") != KERNEL or "version" in content.metadata.language_info:
+        yield "kernelspec or language_info: run tools/notebooks.py, which writes the one we use"
+    for cell in notebook.cells:
+        allowed = {"tags", "output_made_from"} if "nbval-ignore-output" in tags(cell) else {"tags"}
+        if extra := set(cell.metadata) - allowed:
+            yield f"{cell.id}: metadata {sorted(extra)}: run tools/notebooks.py, which cleans it"
+
+
+@rule()
+def known_tags(notebook):
+    for cell in notebook.cells:
+        for tag in set(tags(cell)) - TAGS:
+            yield f"{cell.id}: tag {tag!r} is none of {sorted(TAGS)}"
+        if re.search(r"NBVAL_|PYTEST_VALIDATE", cell.source):
+            yield f"{cell.id}: take the nbval comment out: every output is compared"
+
+
+@rule()
+def live_cells(notebook):
+    live = [cell for cell in notebook.cells if "nbval-ignore-output" in tags(cell)]
+    allowed = MAX_LIVE_CELLS if notebook.kind == "lesson" and notebook.path.name.startswith("07_") else 0
+    if len(live) > allowed:
+        yield f"{live[-1].id}: nbval-ignore-output {len(live)} times, allowed {allowed}: print what is stable"
+    for cell in live:
+        made_from = hashlib.sha256(cell.source.encode()).hexdigest()[:16]
+        if cell.metadata.get("output_made_from") != made_from:
+            yield f"{cell.id}: output and source do not belong together: run tools/notebooks.py"
+
+
+@rule()
+def execution_counts(notebook):
+    for count, cell in enumerate(notebook.code, 1):
+        counts = {cell.execution_count} | {o.execution_count for o in cell.outputs if "execution_count" in o}
+        if counts != {count}:
+            yield f"{cell.id}: counts {counts}, expected {count}: run tools/notebooks.py"
+
+
+@rule()
+def errors_and_warnings(notebook):
+    for cell in notebook.code:
+        if any(output.get("name") == "stderr" for output in cell.outputs):
+            yield f"{cell.id}: writes to stderr: remove the cause of the warning"
+        raised = any(output.output_type == "error" for output in cell.outputs)
+        if raised != ("raises-exception" in tags(cell)):
+            yield f"{cell.id}: a cell is tagged raises-exception if and only if it raises: tag it or mend it"
+
+
+@rule()
+def stable_outputs(notebook):
+    for cell in notebook.code:
+        text = "\n".join(text for output in cell.outputs for text in texts(output))
+        for pattern, what in UNSTABLE.items():
+            if match := re.search(pattern, text):
+                yield f"{cell.id}: prints {match.group()!r}, {what}"
+        if re.search(r"\bnan\b", text) and "nan" not in cell.source:
+            yield f"{cell.id}: prints nan; if it is meant, the cell says so by naming it"
+
+
+@rule()
+def output_sizes(notebook):
+    if (size := notebook.path.stat().st_size) > MAX_BYTES:
+        yield f"{size} bytes, allowed {MAX_BYTES}: fewer or smaller figures"
+    for cell in notebook.code:
+        plain = [
+            o.get("text", "") or o.get("data", {}).get("text/plain", "")
+            for o in cell.outputs
+            if not is_figure(o)
+        ]
+        if (length := sum(map(len, plain))) > MAX_TEXT:
+            yield f"{cell.id}: {length} characters of output, allowed {MAX_TEXT}: assert, then print one line"
+        for output in filter(is_figure, cell.outputs):
+            if len(output.data["text/plain"]) > MAX_FINGERPRINT:
+                yield f"{cell.id}: fingerprint over {MAX_FINGERPRINT} characters: fewer lines in the figure"
+
+
+@rule()
+def pictures(notebook):
+    seen = set()
+    for cell in notebook.code:
+        for data, output in ((output.get("data", {}), output) for output in cell.outputs):
+            if unknown := set(data) - MEDIA:
+                yield f"{cell.id}: output of type {sorted(unknown)} is not compared: use {sorted(MEDIA)}"
+            if is_figure(output) or "image/png" in data:
+                yield from (f"{cell.id}: {message}" for message in picture_faults(output, seen))
+
+
+def picture_faults(output, seen):
+    """Complaints about one picture; `seen` collects the alt texts of the notebook."""
+    alt, png = alt_text(output), output.data.get("image/png")
+    if png is None:
+        yield "the picture is gone, its fingerprint is there: run tools/notebooks.py"
+    elif Image.open(io.BytesIO(base64.b64decode(png))).info.get("Fingerprint") != output.data.get(
+        "text/plain"
+    ):
+        yield "the picture is not the one of this fingerprint: run tools/notebooks.py; draw with figures.show"
+    if len(alt) < MIN_ALT or alt in seen:
+        yield f"alt text {alt!r}: give each figure its own, {MIN_ALT} characters or more, saying what to see"
+    seen.add(alt)
+
+
+@rule()
+def plain_python(notebook):
+    for cell in notebook.code:
+        if not cell.source.strip():
+            yield f"{cell.id}: empty code cell: delete it"
+        try:
+            ast.parse(cell.source)
+        except SyntaxError:
+            if "raises-exception" not in tags(cell):
+                yield f"{cell.id}: not plain Python: no magics, no shell"
+        if re.search(r"^\s*(import|from)\s+matplotlib", cell.source, re.M):
+            yield f"{cell.id}: imports matplotlib: draw with normcourse.figures"
+
+
+@rule()
+def links(notebook):
+    for cell in notebook.markdown:
+        for target in re.findall(r"\]\(([^)\s#]+)|\bsrc=\"([^\"]+)", cell.source):
+            address = "".join(target)
+            if not re.match(r"[a-z]+:", address) and not (notebook.path.parent / address).exists():
+                yield f"{cell.id}: {address} does not exist"

@@ -1,0 +1,191 @@
+"""The notebook tests can fail: each fault, put into a small stored notebook, turns red, and no other."""
+
+import copy
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from tests.notebooks import nbstrict
+from tests.notebooks.lesson_rules import complaints
+
+ROOT = Path(__file__).resolve().parents[2]
+FIGURE = """figure, axes = figures.subplots()
+figures.line(axes, [1, 2, 3], [{0}, 2.0, 4.0], "layer_norm")
+figures.show(figure, alt="A line that rises to 4.0 from a start at the height {0}.")"""
+SOURCES = {  # cell id: source
+    "imports": "import os, sys\nfrom normcourse import figures",
+    "number": 'print(f"{3 / 7:.4f}")',
+    "result": '"a value"',
+    "removed": 'print("kept")',
+    "extra": 'print("once")',
+    "silent": "print(end='')",
+    "cleared": "x = 1",
+    "semicolon": "x + 1;",
+    "curve": FIGURE.format(1.0),
+    "other-curve": FIGURE.format(1.5),
+    "alt-text": FIGURE.format(1.25),
+    "raises": 'raise ValueError("meant")',
+    "last": "x = 2",
+}
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory):
+    """The notebook as tools/notebooks.py stores it."""
+    cells = [new_code_cell(source, id=name) for name, source in SOURCES.items()]
+    cells[list(SOURCES).index("raises")].metadata["tags"] = ["raises-exception"]
+    cells.insert(1, new_markdown_cell("Measured: 0.4286, see [this file](toy.ipynb).", id="text"))
+    path = tmp_path_factory.mktemp("stored") / "toy.ipynb"
+    nbformat.write(new_notebook(cells=cells), path)
+    subprocess.run([sys.executable, ROOT / "tools" / "notebooks.py", path], check=True)
+    return path
+
+
+def with_faults(toy, path, faults):
+    """A copy of the notebook; `faults` maps cell ids to functions that change the cell, given all cells."""
+    notebook = nbformat.read(toy, as_version=4)
+    cells = {cell.id: cell for cell in notebook.cells}
+    untouched = copy.deepcopy(cells)
+    for name, fault in faults.items():
+        fault(cells[name], untouched)
+    nbformat.write(notebook, path)
+    return path
+
+
+def fault(**changes):
+    """A fault that replaces fields of a cell."""
+    return lambda cell, _: cell.update(copy.deepcopy(changes))
+
+
+def replace_picture(cell, cells):
+    cell.outputs[0].data["image/png"] = cells["other-curve"].outputs[0].data["image/png"]
+
+
+def remove_picture(cell, _):
+    del cell.outputs[0].data["image/png"]
+
+
+def delete_alt_text(cell, _):
+    cell.outputs[0].metadata = {}
+
+
+def change_alt_text(cell, _):
+    cell.outputs[0].metadata["image/png"]["alt"] = "A line that rises to 9.9 from a start at the height 1.25."
+
+
+STDERR = new_output("stream", name="stderr", text="a warning\n")
+STATIC_FAULTS = {  # fault: (cell, change, the one rule that sees it)
+    "cleared cell": ("cleared", fault(execution_count=None), "execution_counts"),
+    "scrambled counts": ("number", fault(execution_count=9), "execution_counts"),
+    "replaced picture": ("curve", replace_picture, "pictures"),
+    "removed picture": ("curve", remove_picture, "pictures"),
+    "deleted alt text": ("curve", delete_alt_text, "pictures"),
+    "stderr": ("silent", fault(outputs=[STDERR]), "errors_and_warnings"),
+    "skip tag": ("number", fault(metadata={"tags": ["nbval-skip"]}), "known_tags"),
+    "misspelt skip tag": ("number", fault(metadata={"tags": ["nbval_skip"]}), "known_tags"),
+    "misspelt exception tag": ("number", fault(metadata={"tags": ["raises_exception"]}), "known_tags"),
+    "ignore tag": ("number", fault(metadata={"tags": ["nbval-ignore-output"]}), "live_cells"),
+    "skip comment": ("last", fault(source="# NBVAL_SKIP\nx = 2"), "known_tags"),
+    "raises nothing": ("raises", fault(source="x = 3", outputs=[]), "errors_and_warnings"),
+    "wrong number in the text": ("text", fault(source="Measured: 0.4287."), "measured_numbers"),
+}
+KERNEL_FAULTS = {  # cell: (change, what strict nbval says)
+    "number": (fault(outputs=[new_output("stream", text="0.4287\n")]), "mismatch 'stdout'"),
+    "result": (fault(source='"another value"'), "mismatch 'text/plain'"),
+    "removed": (fault(outputs=[]), "Unexpected output fields"),
+    "extra": (fault(source='print("once"); "twice"'), "Unexpected output fields"),
+    "silent": (fault(source='print("a warning", file=sys.stderr)'), "Unexpected output fields"),
+    "cleared": (fault(execution_count=None, source="x = 1"), "never executed"),
+    "semicolon": (fault(source="1 + 1"), "Unexpected output fields"),
+    "curve": (fault(source=FIGURE.format(1.01)), "mismatch 'text/plain'"),
+    "alt-text": (change_alt_text, "mismatch 'alt text'"),
+    "raises": (fault(source="x = 3", outputs=[]), "raised nothing"),
+    "last": (fault(source="os._exit(1)"), "the kernel died"),
+}
+
+
+def test_the_notebook_without_a_fault_keeps_the_rules(toy):
+    assert complaints(toy) == {}
+
+
+@pytest.mark.parametrize("name", STATIC_FAULTS)
+def test_fault_is_seen_by_one_rule(toy, tmp_path, name):
+    cell, change, rule = STATIC_FAULTS[name]
+    broken = with_faults(toy, tmp_path / "toy.ipynb", {cell: change})
+    found = complaints(broken)
+    assert set(found) == {rule}
+    assert all(message.startswith(f"{cell}: ") for message in found[rule])
+
+
+def test_cleared_notebook_is_seen(toy, tmp_path):
+    cleared = fault(execution_count=None, outputs=[])
+    broken = with_faults(toy, tmp_path / "toy.ipynb", dict.fromkeys(SOURCES, cleared))
+    assert len(complaints(broken)["execution_counts"]) == len(SOURCES)
+
+
+@pytest.fixture(scope="session")
+def reports(toy, tmp_path_factory):
+    """What strict nbval says of each cell of the toy and of a copy full of faults; "" where it is green."""
+    folder = tmp_path_factory.mktemp("faults")
+    changes = {cell: change for cell, (change, _) in KERNEL_FAULTS.items()}
+    broken, report = with_faults(toy, folder / "broken.ipynb", changes), folder / "report.xml"
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "tests.notebooks.nbstrict",
+        "-c",
+        ROOT / "pyproject.toml",
+    ]
+    command += [f"--rootdir={folder.parent}", f"--junitxml={report}", toy, broken]
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    found = {"toy": {}, "broken": {}}
+    for case in ET.parse(report).iter("testcase"):
+        notebook = case.get("classname").split(".")[1]
+        found[notebook][case.get("name")] = "".join(text for child in case for text in child.itertext())
+    return found
+
+
+def test_the_notebook_without_a_fault_is_green(reports):
+    assert reports["toy"] == dict.fromkeys(SOURCES, "")
+
+
+@pytest.mark.parametrize("cell", SOURCES)
+def test_fault_turns_its_cell_red_and_no_other(reports, cell):
+    _, expected = KERNEL_FAULTS.get(cell, (None, ""))
+    said = reports["broken"][cell]
+    assert expected in said if expected else said == ""
+
+
+def config(**options):
+    return SimpleNamespace(
+        option=SimpleNamespace(**{"nbval_lax": False, "nbval": True, "dist": "no"} | options)
+    )
+
+
+@pytest.mark.parametrize("options", [{"nbval_lax": True}, {"dist": "load"}], ids=str)
+def test_settings_that_would_not_compare_are_refused(options):
+    with pytest.raises(pytest.UsageError):
+        nbstrict.pytest_configure(config(**options))
+
+
+def test_settings_that_compare_are_accepted():
+    nbstrict.pytest_configure(config(dist="loadfile"))
+
+
+@pytest.mark.parametrize(
+    ("platform", "installed", "runs"),
+    [("linux", False, True), ("darwin", False, False), ("win32", True, True)],
+)
+def test_triton_cells_are_left_out_only_where_triton_has_no_wheel(monkeypatch, platform, installed, runs):
+    monkeypatch.setattr(nbstrict.sys, "platform", platform)
+    monkeypatch.setattr(nbstrict.importlib.util, "find_spec", lambda _: object() if installed else None)
+    assert nbstrict.triton_runs_here() == runs

@@ -1,0 +1,176 @@
+"""Each rule for stored notebooks complains about its fault, and about nothing in a sound lesson."""
+
+import base64
+import hashlib
+import io
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image, PngImagePlugin
+
+from tests.notebooks.lesson_rules import RULES, complaints
+
+METADATA = {
+    "kernelspec": {"name": "python3", "display_name": "Python 3"},
+    "language_info": {"name": "python"},
+}
+DRAW = "x = torch.randn(2, generator=torch.Generator().manual_seed(0))"
+VERDICT = "[ ] Exercise: not attempted yet\n"
+
+
+def text(name, source):
+    return new_markdown_cell(source, id=name)
+
+
+def prints(words):
+    return new_output("stream", name="stdout", text=words)
+
+
+def picture(fingerprint="figure: 1 axes", alt="A line that falls from 0.75 to 0.25 over the steps."):
+    note, png = PngImagePlugin.PngInfo(), io.BytesIO()
+    note.add_text("Fingerprint", fingerprint)
+    Image.new("L", (1, 1)).save(png, "png", pnginfo=note)
+    data = {"text/plain": fingerprint, "image/png": base64.b64encode(png.getvalue()).decode()}
+    return new_output("display_data", data=data, metadata={"image/png": {"alt": alt}})
+
+
+def lesson():
+    """A small lesson that keeps every rule."""
+    cells = [
+        text(
+            "title",
+            "# Toy\nFalls by 0.125 to 0.25; reported: 9.99.\n\nSection 3.1, arXiv:1607.06450, `2.5`, $3.5$.",
+        ),
+        new_code_cell("import torch\ntorch.set_default_dtype(torch.float64)", id="imports"),
+        new_code_cell(DRAW, id="draw"),
+        new_code_cell("print(1 / 8)", id="print", outputs=[prints("0.125\n")]),
+        new_code_cell("figures.show(figure, alt=alt)", id="figure", outputs=[picture()]),
+    ]
+    for number in (1, 2, 3):
+        cells.append(new_code_cell("def answer(x):\n    raise NotImplementedError", id=f"ex{number}-stub"))
+        cells.append(new_code_cell("check.answer(answer)", id=f"ex{number}-check", outputs=[prints(VERDICT)]))
+    cells += [text("remember", "## 9. What to remember"), text("sources", "## 10. Sources")]
+    for count, cell in enumerate((cell for cell in cells if cell.cell_type == "code"), 1):
+        cell.execution_count = count
+    return new_notebook(cells=cells, metadata=METADATA)
+
+
+def verdicts(folder, change=None, name="01_toy.ipynb"):
+    """The names of the rules that the lesson breaks after a change to its cells, given by id."""
+    notebook = lesson()
+    if change:
+        change(notebook, {cell.id: cell for cell in notebook.cells})
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(nbformat.v4.writes(notebook), encoding="utf-8")
+    return set(complaints(path))
+
+
+def source(name, words):
+    return lambda _, cells: cells[name].update(source=words)
+
+
+def output(name, *outputs):
+    return lambda _, cells: cells[name].update(outputs=list(outputs))
+
+
+def data(**media):
+    return new_output("display_data", data={kind.replace("_", "/"): value for kind, value in media.items()})
+
+
+def tag(name, *tags, **more):
+    return lambda _, cells: cells[name].metadata.update(tags=list(tags), **more)
+
+
+def live(cell):
+    made_from = hashlib.sha256(cell.source.encode()).hexdigest()[:16]
+    cell.metadata.update(tags=["nbval-ignore-output"], output_made_from=made_from)
+
+
+def add(cell):
+    return lambda notebook, _: notebook.cells.append(cell)
+
+
+UNSTABLE = [
+    "<A at 0x7f12ab34>",
+    "/home/me/x.py",
+    r"C:\x",
+    "1.1e-17",
+    "[-0.0000, 1]",
+    "0 -0 1",
+    "Wall time: 1 s",
+    "nan",
+]
+UNSEEDED = ["torch.randn(2)", "torch.manual_seed(0)", "torch.rand_like(x)", "x.normal_()", "random.random()"]
+UNSEEDED += ["torch.nn.init.xavier_uniform_(w)", "np.random.rand(2)", "np.random.default_rng()"]
+FAULTS = [  # (the rule, the fault)
+    ("schema", lambda _, cells: cells["draw"].update(colour="red")),
+    ("schema", add(nbformat.v4.new_raw_cell("x", id="raw"))),
+    ("ids", add(text("title", "once more"))),
+    ("ids", add(text("0a1b2c3d", "x"))),
+    ("ids", add(text("a1b2c3d4-0000-4000-8000-000000000000", "x"))),
+    ("metadata", lambda notebook, _: notebook.metadata.update(widgets={})),
+    ("metadata", lambda notebook, _: notebook.metadata.kernelspec.update(name="mine")),
+    ("metadata", lambda _, cells: cells["draw"].metadata.update(execution={})),
+    ("known_tags", tag("draw", "slideshow")),
+    ("known_tags", source("draw", f"# NBVAL_IGNORE_OUTPUT\n{DRAW}")),
+    ("live_cells", lambda _, cells: live(cells["draw"])),
+    ("execution_counts", lambda _, cells: cells["draw"].update(execution_count=None)),
+    ("errors_and_warnings", output("draw", new_output("error", ename="E", evalue="no", traceback=[]))),
+    ("errors_and_warnings", output("draw", new_output("stream", name="stderr", text="careful"))),
+    ("errors_and_warnings", tag("draw", "raises-exception")),
+    *(("stable_outputs", output("draw", prints(words))) for words in UNSTABLE),
+    ("output_sizes", output("draw", prints("x" * 1001))),
+    ("output_sizes", output("figure", picture("figure: 1 axes" + "x" * 2000))),
+    ("output_sizes", source("title", "x" * 400_000)),
+    ("pictures", output("draw", data(image_jpeg="x"))),
+    ("pictures", output("figure", picture(alt="too short"))),
+    ("pictures", output("draw", picture())),
+    ("plain_python", source("draw", "%timeit 1")),
+    ("plain_python", source("draw", "from matplotlib import pyplot")),
+    ("plain_python", source("draw", " ")),
+    ("links", source("title", "[gone](gone.ipynb) 0.125")),
+    ("float64_first", source("imports", "import torch")),
+    ("lengths", source("draw", "\n".join(["x = 1"] * 26))),
+    ("lengths", lambda notebook, _: notebook.cells.extend(text(f"more-{i}", "x") for i in range(40))),
+    ("last_sections", add(text("after", "## More"))),
+    ("exercises_with_checks", lambda _, cells: cells["ex2-stub"].update(id="try-this")),
+    ("exercises_with_checks", source("ex1-check", "answer(1)")),
+    ("exercises_with_checks", output("ex1-check", prints("[ok] Exercise"))),
+    *(("seeded", source("draw", line)) for line in UNSEEDED),
+    ("measured_numbers", source("title", "Falls to 0.12.")),
+    ("measured_numbers", source("title", "Falls to 5.125, reported below.\n\nOr to 7.25.\n- or 6.75")),
+]
+IDS = [f"{number}-{rule}" for number, (rule, _) in enumerate(FAULTS)]
+
+
+def test_a_sound_lesson_keeps_every_rule(tmp_path):
+    assert verdicts(tmp_path) == set()
+
+
+@pytest.mark.parametrize(("rule", "fault"), FAULTS, ids=IDS)
+def test_one_rule_sees_the_fault(tmp_path, rule, fault):
+    assert verdicts(tmp_path, fault) == {rule}
+
+
+def test_solutions_show_that_every_check_accepts(tmp_path):
+    assert verdicts(tmp_path, name="solutions/01_toy.ipynb") == {"solved"}
+
+
+def test_every_rule_is_seen_to_complain():
+    assert {rule for rule, _ in FAULTS} | {"solved"} == set(RULES)
+
+
+@pytest.mark.parametrize(("number", "cells", "broken"), [("07", 4, False), ("07", 5, True), ("06", 1, True)])
+def test_live_cells_are_for_lesson_07(tmp_path, number, cells, broken):
+    def change(_, named):
+        for cell in list(named.values())[1 : 1 + cells]:
+            live(cell)
+
+    assert verdicts(tmp_path, change, f"{number}_toy.ipynb") == ({"live_cells"} if broken else set())
+
+
+def test_a_live_cell_whose_source_changed_is_seen(tmp_path):
+    change = tag("draw", "nbval-ignore-output", output_made_from="an older source")
+    assert verdicts(tmp_path, change, "07_toy.ipynb") == {"live_cells"}

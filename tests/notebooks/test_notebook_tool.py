@@ -1,0 +1,62 @@
+"""tools/notebooks.py: what it writes, what it keeps, what it leaves alone."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_notebook
+
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "notebooks.py"
+LIVE = {"tags": ["nbval-ignore-output"], "scrolled": True}
+
+
+def write(path, *sources, metadata=None):
+    cells = [
+        new_code_cell(source, id=f"cell-{i}", metadata=metadata or {}) for i, source in enumerate(sources)
+    ]
+    nbformat.write(new_notebook(cells=cells), path)
+    return path
+
+
+def shown(path):
+    return [output.get("text") for cell in nbformat.read(path, as_version=4).cells for output in cell.outputs]
+
+
+def run(*arguments, returncode=0):
+    result = subprocess.run([sys.executable, TOOL, *arguments], capture_output=True, text=True)
+    assert result.returncode == returncode, result.stderr
+    return result
+
+
+COUNT_RUNS = """from pathlib import Path
+runs = Path({!r})
+runs.open("a").write("x")
+print(len(runs.read_text()))"""
+
+
+def test_what_did_not_change_stays_byte_for_byte_even_live_output(tmp_path):
+    same = write(tmp_path / "same.ipynb", COUNT_RUNS.format("same"), metadata=LIVE)
+    edited = write(tmp_path / "edited.ipynb", COUNT_RUNS.format("edited"), metadata=LIVE)
+    run(same, edited)
+    before = same.read_bytes()
+    assert shown(same) == shown(edited) == ["1\n"]
+    edited.write_text(edited.read_text().replace("print(len", "print(10 + len"))
+    run(same, edited)
+    assert same.read_bytes() == before
+    assert shown(edited) == ["12\n"]
+    run("--live", same)
+    assert shown(same) == ["3\n"]  # so the second run did execute the cell
+
+
+def test_a_failing_cell_is_named_and_the_file_left_alone(tmp_path):
+    sound = write(tmp_path / "sound.ipynb", "1 + 1")
+    broken = write(tmp_path / "broken.ipynb", "x = 1", "x / 0")
+    dead = write(tmp_path / "dead.ipynb", "import os", "os._exit(1)")
+    before = broken.read_bytes(), dead.read_bytes()
+    result = run(broken, sound, dead, returncode=1)
+    assert f"{broken}, cell cell-1: " in result.stderr
+    assert "ZeroDivisionError" in result.stderr
+    assert f"{dead}, cell cell-1: Kernel died" in result.stderr
+    assert (broken.read_bytes(), dead.read_bytes()) == before
+    assert nbformat.read(sound, as_version=4).cells[0].execution_count == 1
