@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.notebooks.notebook_rules import RULES, Notebook, alt_text, rule, texts
 
-MAX_LINES, MAX_CELLS, MAX_CELLS_LONG, LONG_LESSONS, MIN_EXERCISES = 25, 45, 70, ("00_", "02_"), 3
+MIN_EXERCISES = 3
 LAST_SECTIONS = ["What to remember", "Sources"]
 NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?:e[+-]?\d+)?(?!\.?\d)")
 REFERENCE = (
@@ -31,16 +31,6 @@ NO_GENERATOR = {"manual_seed", "seed", "rand_like", "randn_like", "randint_like"
 def float64_first(notebook):
     if not notebook.code or "torch.set_default_dtype(torch.float64)" not in notebook.code[0].source:
         yield "the first code cell calls torch.set_default_dtype(torch.float64)"
-
-
-@rule("lesson")
-def lengths(notebook):
-    allowed = MAX_CELLS_LONG if notebook.path.name.startswith(LONG_LESSONS) else MAX_CELLS
-    if len(notebook.cells) > allowed:
-        yield f"{len(notebook.cells)} cells, allowed {allowed}"
-    for cell in notebook.code:
-        if (lines := cell.source.count("\n") + 1) > MAX_LINES:
-            yield f"{cell.id}: {lines} lines, allowed {MAX_LINES}: split it by idea"
 
 
 @rule("lesson")
