@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
 def check_of(lesson, name):
-    return getattr(importlib.import_module(f"normcourse.checks.{lesson[3:]}"), name)
+    return getattr(importlib.import_module(f"normcourse.checks.{lesson.partition('_')[2]}"), name)
 
 
 @pytest.mark.parametrize("path", sorted(LESSONS.glob("*.ipynb")), ids=lambda path: path.stem)

@@ -51,7 +51,7 @@ class Notebook:
 
     @property
     def kind(self) -> str:
-        if not re.match(r"\d\d_", self.path.name):
+        if not re.match(r"\d\d[a-z]?_", self.path.name):
             return "other"
         return "solutions" if self.path.parent.name == "solutions" else "lesson"
 
