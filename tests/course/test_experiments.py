@@ -10,8 +10,8 @@ import torch
 
 from normcourse import training
 from normcourse.training.records import BRIEF, CURVES, key
-from tests.course.cifar_helpers import write_cifar
-from tests.course.grid_helpers import NAME, RUNS, small_grid
+from tests.course.made_up_cifar import write_cifar
+from tests.course.small_grid import NAME, RUNS, small_grid
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,7 +9,7 @@ import torch
 
 from normcourse import timing
 from normcourse.timing import caches, estimates, material
-from tests.course.timing_helpers import Driver, LoadedHost, draw, measured, plus_one
+from tests.course.simulated_machines import Driver, LoadedHost, draw, measured, plus_one
 
 
 def test_the_interval_holds_the_median_as_often_as_it_says():

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from normcourse import timing
-from tests.course.timing_helpers import draw
+from tests.course.simulated_machines import draw
 
 
 def workload(times):

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from normcourse import timing
-from tests.course.timing_helpers import LoadedHost, measured
+from tests.course.simulated_machines import LoadedHost, measured
 
 
 @pytest.fixture(scope="module")

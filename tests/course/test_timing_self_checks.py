@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from normcourse import timing
-from tests.course.timing_helpers import Driver, LoadedHost, draw, measured, plus_one
+from tests.course.simulated_machines import Driver, LoadedHost, draw, measured, plus_one
 
 
 def test_01_output_is_compared_with_float64_before_the_loop():

@@ -5,7 +5,7 @@ import torch
 
 from normcourse.timing.traffic import count_traffic
 from normlib.kernels import pointwise, rows, wide
-from tests.library.kernel_cases import DEVICE, draw
+from tests.library.kernel_device import DEVICE, draw
 
 if DEVICE != "cpu":
     pytest.skip("traffic is counted in the interpreter only", allow_module_level=True)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from normcourse import training
-from tests.course.cifar_helpers import batch, write_cifar
+from tests.course.made_up_cifar import batch, write_cifar
 
 
 def test_pictures_come_in_the_order_of_the_files_standardized_and_split(tmp_path):

@@ -12,7 +12,7 @@ from normcourse import training
 from normcourse.training.contenders import CAP, GROUPS
 from normcourse.training.records import BRIEF, CURVES, SIMPLE, WINDOW
 from normlib import functional, layers
-from tests.course.grid_helpers import cell, small_grid
+from tests.course.small_grid import cell, small_grid
 
 MODELS = {
     "mlp": {"depth": 3, "width": 8},

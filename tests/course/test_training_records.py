@@ -8,7 +8,7 @@ import pytest
 
 from normcourse import training
 from normcourse.training.records import BRIEF, CURVES, HEAD, key
-from tests.course.grid_helpers import NAME, RUNS, cell, small_grid
+from tests.course.small_grid import NAME, RUNS, cell, small_grid
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "notebooks/records"

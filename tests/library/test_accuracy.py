@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from normlib import functional
-from tests.library.helpers import apply, draw, output_and_gradients, parameters
+from tests.library.norm_cases import apply, draw, output_and_gradients, parameters
 
 TWO_ULP = 2.4e-7  # what float32 may lose in a few operations, whatever torch's own error happens to be
 SIZES = (8, 64, 1000)

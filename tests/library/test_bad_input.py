@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from normlib import functional
-from tests.library.helpers import draw
+from tests.library.norm_cases import draw
 from tests.library.rejection import INF, NAN, OURS, TORCH, assert_rejected, error_of
 
 X, SIX = draw(4, 6, 5), torch.ones(6).double()

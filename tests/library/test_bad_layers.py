@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from normlib import layers
-from tests.library.helpers import draw
+from tests.library.norm_cases import draw
 from tests.library.rejection import INF, NAN, OURS, assert_rejected
 
 RUNNING = {

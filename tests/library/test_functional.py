@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from normlib import functional
-from tests.library.helpers import (
+from tests.library.norm_cases import (
     CASES,
     NORMS,
     SMALL,

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from normlib import functional, fused, gradients
 from normlib.fused import blocked
-from tests.library.helpers import draw, output_and_gradients
+from tests.library.norm_cases import draw, output_and_gradients
 from tests.library.rejection import error_of
 
 EPS = 1e-3

@@ -12,7 +12,7 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.testing import assert_close
 
 from normlib import functional, fused, layers
-from tests.library.helpers import draw, output_and_gradients
+from tests.library.norm_cases import draw, output_and_gradients
 
 ONE = torch.tensor([0.7]).double()
 CASES = {  # call, its tensors
@@ -208,7 +208,7 @@ def test_layers_with_fused(name, monkeypatch):
 
 INTERPRETED = """
 import torch
-from tests.library.helpers import draw, output_and_gradients
+from tests.library.norm_cases import draw, output_and_gradients
 from torch.testing import assert_close
 from normlib import functional, fused
 from normlib.fused import dispatch, operators

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from normlib import functional, layers
-from tests.library.helpers import NORMS, apply, draw, output_and_gradients, parameters
+from tests.library.norm_cases import NORMS, apply, draw, output_and_gradients, parameters
 
 HALVES = pytest.mark.parametrize("half", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
 SHAPES = {"layer_norm_2": (64, 4, 16), "group_norm": (16, 8, 16), "instance_norm": (16, 8, 16)}

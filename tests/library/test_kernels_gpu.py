@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from normlib.kernels import pointwise, rows
-from tests.library.kernel_cases import DEVICE
+from tests.library.kernel_device import DEVICE
 
 pytestmark = [
     pytest.mark.gpu,

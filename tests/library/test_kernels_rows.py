@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from normlib import gradients
 from normlib.kernels import rows, wide
-from tests.library.kernel_cases import (
+from tests.library.kernel_device import (
     DEVICE,
     DTYPES,
     EPS,

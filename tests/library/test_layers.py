@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from normlib import layers
-from tests.library.helpers import assert_same_float64, draw
+from tests.library.norm_cases import assert_same_float64, draw
 
 # Constructor arguments newer than an older torch's: ours takes them, but there is nothing to compare with.
 NEEDS_BIAS = pytest.mark.skipif(

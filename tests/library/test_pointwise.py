@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from normlib import functional, gradients
-from tests.library.helpers import draw, output_and_gradients
+from tests.library.norm_cases import draw, output_and_gradients
 
 EPS32 = torch.finfo(torch.float32).eps
 HALF = [torch.bfloat16, torch.float16]

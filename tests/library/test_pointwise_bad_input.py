@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from normlib import functional, layers
-from tests.library.helpers import draw
+from tests.library.norm_cases import draw
 
 LEARNED = [functional.dyt, functional.dyisru]
 FIXED = [functional.isru, functional.softcap]

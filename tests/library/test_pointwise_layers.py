@@ -11,7 +11,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from normlib import functional, layers
-from tests.library.helpers import draw, output_and_gradients
+from tests.library.norm_cases import draw, output_and_gradients
 
 LAYERS = [layers.DyT, layers.DyISRU]
 KEYS = {layers.DyT: "alpha", layers.DyISRU: "log_c"}

@@ -10,8 +10,8 @@ from torch.testing import assert_close
 
 from normlib import layers
 from normlib.surgery import replace
-from tests.library.helpers import draw
-from tests.library.surgery_helpers import trained
+from tests.library.norm_cases import draw
+from tests.library.surgery_cases import trained
 
 IMAGE = (2, 6, 4, 5)
 CASES = [  # old layer, input shape, shape in which the weight broadcasts against the input

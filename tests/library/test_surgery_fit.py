@@ -12,8 +12,8 @@ from normcourse import training
 from normlib import layers
 from normlib.surgery import fit as fitting
 from normlib.surgery import replace
-from tests.library.helpers import draw
-from tests.library.surgery_helpers import assert_unchanged, snapshot, trained
+from tests.library.norm_cases import draw
+from tests.library.surgery_cases import assert_unchanged, snapshot, trained
 
 NEW = [
     (layers.DyT, {}),

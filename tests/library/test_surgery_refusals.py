@@ -8,8 +8,8 @@ from torch.testing import assert_close
 
 from normlib import layers
 from normlib.surgery import replace
-from tests.library.helpers import draw
-from tests.library.surgery_helpers import ForeignRMSNorm, OffsetRMSNorm, assert_unchanged, snapshot, trained
+from tests.library.norm_cases import draw
+from tests.library.surgery_cases import ForeignRMSNorm, OffsetRMSNorm, assert_unchanged, snapshot, trained
 
 
 class NeedsMore(nn.Module):

@@ -11,8 +11,8 @@ from torch.testing import assert_close
 
 from normlib import layers
 from normlib.surgery import replace
-from tests.library.helpers import draw
-from tests.library.surgery_helpers import trained
+from tests.library.norm_cases import draw
+from tests.library.surgery_cases import trained
 
 NEW = [layers.DyT, layers.DyISRU, layers.LayerNorm]
 every_new = pytest.mark.parametrize("new", NEW)

@@ -7,7 +7,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.testing import assert_close
 
 from normlib import functional, layers
-from tests.library.helpers import NORMS, SMALL, apply, assert_same_float64, draw, parameters
+from tests.library.norm_cases import NORMS, SMALL, apply, assert_same_float64, draw, parameters
 
 
 @pytest.mark.parametrize("norm", NORMS)

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from tests.library.helpers import draw
+from tests.library.norm_cases import draw
 
 
 class ForeignRMSNorm(nn.Module):
