@@ -1,4 +1,4 @@
-"""Small models with a pluggable norm, for pictures of size (channels, height, width) in ten classes."""
+"""Small models with a pluggable norm, for pictures of size (channels, height, width), ten classes."""
 
 import math
 from collections.abc import Callable
@@ -7,19 +7,46 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-Norm = Callable[[int], nn.Module] | None  # from a width (or channel count) to a layer; None for no norm
+Norm = Callable[[int], nn.Module] | None  # from a width (or channel count) to a layer; None for none
 Size = tuple[int, int, int]
 DIGIT: Size = (1, 8, 8)
+PLACEMENTS = ("pre", "post", "output", "sandwich")
+STARTS = {  # standard deviation of the weights from (fan_in, fan_out)
+    "he": lambda fan_in, fan_out: math.sqrt(2 / fan_in),
+    "xavier": lambda fan_in, fan_out: math.sqrt(2 / (fan_in + fan_out)),
+    "torch": lambda fan_in, fan_out: math.sqrt(1 / (3 * fan_in)),  # of nn.Linear's own draw
+}
 
 
 def mlp(
-    norm: Norm = None, *, depth: int = 4, width: int = 64, size: Size = DIGIT, seed: int = 0
+    norm: Norm = None,
+    *,
+    depth: int = 4,
+    width: int = 64,
+    shortcut: bool = False,
+    start: str = "he",
+    size: Size = DIGIT,
+    seed: int = 0,
 ) -> nn.Sequential:
-    """depth times (Linear, norm, ReLU) and a Linear head: (N, C*H*W) -> (N, 10)."""
-    layers = []
-    for inputs in [math.prod(size)] + [width] * (depth - 1):
-        layers += [nn.Linear(inputs, width), *_optional(norm, width), nn.ReLU()]
-    return _he_init(nn.Sequential(*layers, nn.Linear(width, 10)), seed)
+    """depth times (Linear, norm, ReLU) and a Linear head: (N, C*H*W) -> (N, 10).
+
+    Args:
+        shortcut: True makes a Block of each layer but the first: h + ReLU(Linear(norm(h))), with a
+            last norm before the head. The shortcut has full size: nothing shrinks h or the branch.
+        start: of STARTS, the size of the weights; biases are 0.
+    """
+    first = nn.Linear(math.prod(size), width)
+    if shortcut:
+        layers = [first, nn.ReLU()]
+        for _ in range(depth - 1):
+            branch = nn.Sequential(nn.Linear(width, width), nn.ReLU())
+            layers.append(Block(branch, norm, width))
+        layers.extend(_optional(norm, width))
+    else:
+        layers = [first, *_optional(norm, width), nn.ReLU()]
+        for _ in range(depth - 1):
+            layers.extend([nn.Linear(width, width), *_optional(norm, width), nn.ReLU()])
+    return _init(nn.Sequential(*layers, nn.Linear(width, 10)), start, seed)
 
 
 def residual_mlp(
@@ -28,62 +55,105 @@ def residual_mlp(
     depth: int = 8,
     width: int = 32,
     placement: str = "pre",
+    skip_init: bool = False,
+    start: str = "he",
     size: Size = DIGIT,
     seed: int = 0,
 ) -> nn.Sequential:
-    """A Linear layer, depth blocks around (Linear, ReLU, Linear), a head: (N, C*H*W) -> (N, 10)."""
+    """A Linear layer, depth blocks around (Linear, ReLU, Linear), a head: (N, C*H*W) -> (N, 10).
+
+    A last norm stands before the head, except with placement "post", whose blocks end with one.
+    """
     layers = [nn.Linear(math.prod(size), width)]
     for _ in range(depth):
         branch = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
-        layers.append(Block(branch, norm, width, placement))
-    last = _optional(norm, width) if placement == "pre" else []
-    return _he_init(nn.Sequential(*layers, *last, nn.Linear(width, 10)), seed)
+        layers.append(Block(branch, norm, width, placement, skip_init=skip_init))
+    layers.extend(_last(norm, width, placement))
+    return _init(nn.Sequential(*layers, nn.Linear(width, 10)), start, seed)
 
 
 def cnn(
     norm: Norm = None, *, depth: int = 2, channels: int = 8, size: Size = DIGIT, seed: int = 0
 ) -> nn.Sequential:
-    """depth times (3x3 convolution, norm, ReLU), pooled to 2x2, a Linear head: (N, C, H, W) -> (N, 10)."""
+    """depth times (3x3 convolution, norm, ReLU), pooled to 2x2, a head: (N, C, H, W) -> (N, 10)."""
     layers = []
     for inputs in [size[0]] + [channels] * (depth - 1):
-        layers += [nn.Conv2d(inputs, channels, 3, padding=1), *_optional(norm, channels), nn.ReLU()]
+        convolution = nn.Conv2d(inputs, channels, 3, padding=1)
+        layers.extend([convolution, *_optional(norm, channels), nn.ReLU()])
     head = [nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * channels, 10)]
-    return _he_init(nn.Sequential(*layers, *head), seed)
+    return _init(nn.Sequential(*layers, *head), "he", seed)
 
 
 class Block(nn.Module):
-    """A residual branch, its norm before the branch (pre) or after the sum (post).  [EQ-PRE-LN] [EQ-POST-LN]
+    """A shortcut around a branch F, with a norm N in one of four places, or none.
 
-    Source: Xiong et al. 2020, figure 1.
+    placement   output               a norm stands                     as in
+    pre         x + F(N(x))          before the branch   [EQ-PRE-LN]   GPT-2, Llama
+    post        N(x + F(x))          after the sum       [EQ-POST-LN]  the first transformer
+    output      x + N(F(x))          after the branch                  OLMo 2
+    sandwich    x + N'(F(N(x)))      on both its sides                 Gemma 2
+
+    With skip_init the branch's output is multiplied by a learned number that starts at 0.
+
+    Sources: Xiong et al. 2020, figure 1 (pre, post); De & Smith 2020, section 3 (SkipInit).
     """
 
-    def __init__(self, branch: nn.Module, norm: Norm, width: int, placement: str) -> None:
+    def __init__(
+        self,
+        branch: nn.Module,
+        norm: Norm = None,
+        width: int | None = None,
+        placement: str = "pre",
+        *,
+        skip_init: bool = False,
+    ) -> None:
         super().__init__()
-        if placement not in ("pre", "post"):
-            raise ValueError(f"Block needs placement 'pre' or 'post', got {placement!r}.")
-        self.branch, self.placement = branch, placement
+        if placement not in PLACEMENTS:
+            expected = ", ".join(map(repr, PLACEMENTS))
+            raise ValueError(f"Block needs a placement of {expected}, got {placement!r}.")
+        self.branch = branch
+        self.placement = placement
         self.norm = nn.Identity() if norm is None else norm(width)
+        if placement == "sandwich":
+            self.output_norm = nn.Identity() if norm is None else norm(width)
+        self.gain = nn.Parameter(torch.zeros(())) if skip_init else None
 
     def forward(self, x: Tensor) -> Tensor:
         if self.placement == "pre":
-            return x + self.branch(self.norm(x))
-        return self.norm(x + self.branch(x))
+            return x + self._scaled(self.norm(x))
+        if self.placement == "post":
+            return self.norm(x + self._scaled(x))
+        if self.placement == "output":
+            return x + self.norm(self._scaled(x))
+        return x + self.output_norm(self._scaled(self.norm(x)))
+
+    def _scaled(self, x: Tensor) -> Tensor:
+        y = self.branch(x)
+        return y if self.gain is None else self.gain * y
 
 
 class Attention(nn.Module):
-    """Self-attention of heads over (N, tokens, width); qk_norm normalizes each head's queries and keys."""
+    """Self-attention of heads over (N, tokens, width); qk_norm is for each head's queries and keys."""
 
     def __init__(self, width: int, heads: int, qk_norm: Norm = None) -> None:
         super().__init__()
-        self.heads, self.qkv, self.output = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.q_norm, self.k_norm = (
-            nn.Identity() if qk_norm is None else qk_norm(width // heads) for _ in range(2)
-        )
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.output = nn.Linear(width, width)
+        self.q_norm = nn.Identity() if qk_norm is None else qk_norm(width // heads)
+        self.k_norm = nn.Identity() if qk_norm is None else qk_norm(width // heads)
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
-        mixed = F.scaled_dot_product_attention(self.q_norm(q), self.k_norm(k), v)
-        return self.output(mixed.transpose(1, 2).flatten(2))
+        q, k, v = self.qkv(x).chunk(3, dim=-1)  # (N, tokens, width) each
+        q = self.q_norm(self._split(q))
+        k = self.k_norm(self._split(k))
+        v = self._split(v)
+        mixed = F.scaled_dot_product_attention(q, k, v)  # (N, heads, tokens, width / heads)
+        return self.output(mixed.transpose(1, 2).flatten(2))  # (N, tokens, width)
+
+    def _split(self, x: Tensor) -> Tensor:
+        """(N, tokens, width) -> (N, heads, tokens, width / heads)."""
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
 def transformer(
@@ -93,23 +163,26 @@ def transformer(
     width: int = 32,
     heads: int = 4,
     placement: str = "pre",
+    skip_init: bool = False,
     qk_norm: Norm = None,
     size: Size = DIGIT,
     seed: int = 0,
 ) -> nn.Sequential:
     """An encoder that reads a picture as tokens, its pixel rows: (N, C*H*W) -> (N, 10).
 
-    Modules: rows, embed, positions, then depth times (attention block, MLP block), a last norm with
-    placement "pre", the mean over tokens, the head.
+    Modules: rows, embed, positions, then depth times (attention block, MLP block), a last norm
+    except with placement "post", the mean over tokens, the head.
     """
     channels, rows, columns = size
     layers = [_Rows(size), nn.Linear(channels * columns, width), _Position(rows, width)]
     for _ in range(depth):
-        feed_forward = nn.Sequential(nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width))
-        branches = (Attention(width, heads, qk_norm), feed_forward)
-        layers += [Block(branch, norm, width, placement) for branch in branches]
-    last = _optional(norm, width) if placement == "pre" else []
-    return _xavier_init(nn.Sequential(*layers, *last, _TokenMean(), nn.Linear(width, 10)), seed)
+        attention = Attention(width, heads, qk_norm)
+        expand = nn.Linear(width, 4 * width)
+        feed_forward = nn.Sequential(expand, nn.ReLU(), nn.Linear(4 * width, width))
+        layers.append(Block(attention, norm, width, placement, skip_init=skip_init))
+        layers.append(Block(feed_forward, norm, width, placement, skip_init=skip_init))
+    layers.extend(_last(norm, width, placement))
+    return _init(nn.Sequential(*layers, _TokenMean(), nn.Linear(width, 10)), "xavier", seed)
 
 
 class _Rows(nn.Module):
@@ -137,26 +210,26 @@ class _TokenMean(nn.Module):
         return x.mean(1)
 
 
-def _optional(norm: Norm, size: int) -> list[nn.Module]:
-    return [] if norm is None else [norm(size)]
+def _optional(norm: Norm, width: int) -> list[nn.Module]:
+    return [] if norm is None else [norm(width)]
 
 
-def _he_init(model: nn.Module, seed: int) -> nn.Module:
-    return _init(model, seed, lambda fan_in, fan_out: math.sqrt(2 / fan_in))
-
-
-def _xavier_init(model: nn.Module, seed: int) -> nn.Module:
-    return _init(model, seed, lambda fan_in, fan_out: math.sqrt(2 / (fan_in + fan_out)))
+def _last(norm: Norm, width: int, placement: str) -> list[nn.Module]:
+    """Post-LN's blocks end with a norm; the stream of the others has none yet."""
+    return [] if placement == "post" else _optional(norm, width)
 
 
 @torch.no_grad()
-def _init(model: nn.Module, seed: int, std: Callable[[int, int], float]) -> nn.Module:
-    """Draw the weights of linear and convolution layers in float64 (the same on every CPU); biases are 0."""
+def _init(model: nn.Module, start: str, seed: int) -> nn.Module:
+    """Draw the weights of linear and convolution layers in float64, the same on every CPU; biases 0."""
+    if start not in STARTS:
+        raise ValueError(f"The weights start as {', '.join(map(repr, STARTS))}, got {start!r}.")
     generator = torch.Generator().manual_seed(seed)
     for layer in model.modules():
         if isinstance(layer, nn.Linear | nn.Conv2d):
-            fan_in, fan_out = layer.weight[0].numel(), layer.weight.shape[0]
+            fan_in = layer.weight[0].numel()
+            fan_out = layer.weight.shape[0]
             draw = torch.randn(layer.weight.shape, dtype=torch.float64, generator=generator)
-            layer.weight.copy_(draw * std(fan_in, fan_out))
+            layer.weight.copy_(draw * STARTS[start](fan_in, fan_out))
             layer.bias.zero_()
     return model

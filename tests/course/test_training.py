@@ -1,6 +1,7 @@
 """training.py: the split is fixed, the loop is seeded and quiet, the models take any norm."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -15,6 +16,10 @@ pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 @pytest.fixture(scope="module")
 def data():
     return training.digits()
+
+
+def draw(*shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
 
 def test_the_split_is_complete_standardized_and_has_no_sample_twice(data):
@@ -63,16 +68,69 @@ def test_weights_have_the_variance_of_he_and_of_xavier():
     assert math.isclose(qkv.std().item(), math.sqrt(2 / 1024), rel_tol=5 / math.sqrt(2 * qkv.numel()))
 
 
-def test_pre_places_the_norm_on_the_branch_and_post_after_the_sum():
-    x = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(0))
-    zero = nn.Linear(8, 8)
-    nn.init.zeros_(zero.weight)
-    nn.init.zeros_(zero.bias)
-    pre, post = (training.Block(zero, layers.LayerNorm, 8, placement) for placement in ("pre", "post"))
-    assert torch.equal(pre(x), x)
-    torch.testing.assert_close(post(x), nn.functional.layer_norm(x, (8,)))
-    with pytest.raises(ValueError, match="'pre' or 'post', got 'middle'"):
-        training.Block(zero, None, 8, "middle")
+PLACED = {
+    "pre": lambda x, f, n: x + f(n(x)),
+    "post": lambda x, f, n: n(x + f(x)),
+    "output": lambda x, f, n: x + n(f(x)),
+    "sandwich": lambda x, f, n: x + n(f(n(x))),
+}
+
+
+@pytest.mark.parametrize("placement", PLACED)
+def test_a_block_has_its_norm_where_its_placement_says(placement):
+    branch = nn.Linear(8, 8)
+    x = draw(2, 3, 8)
+    block = training.Block(branch, layers.LayerNorm, 8, placement)
+    wanted = PLACED[placement](x, branch, lambda h: nn.functional.layer_norm(h, (8,)))
+    torch.testing.assert_close(block(x), wanted)
+    bare = training.Block(branch, None, 8, placement)
+    assert torch.equal(bare(x), x + branch(x))
+
+
+def test_an_unknown_placement_is_refused_with_those_that_there_are():
+    with pytest.raises(ValueError, match="'pre', 'post', 'output', 'sandwich', got 'middle'"):
+        training.Block(nn.Linear(8, 8), None, 8, "middle")
+
+
+def test_skip_init_starts_as_the_identity_and_learns_to_use_its_branch():
+    x = draw(2, 8)
+    block = training.Block(nn.Linear(8, 8), skip_init=True)
+    assert torch.equal(block(x), x)
+    block(x).sum().backward()
+    assert block.gain.grad != 0
+    torch.testing.assert_close(block.gain.grad, block.branch(x).sum())
+
+
+@pytest.mark.parametrize("placement", PLACED)
+def test_only_post_ln_has_no_last_norm(placement):
+    """Post-LN's blocks end with one."""
+    build = partial(training.residual_mlp, layers.LayerNorm, placement=placement)
+    for model in (build(), training.transformer(layers.LayerNorm, placement=placement)):
+        behind = list(model)[len(model) - 3 :]
+        assert any(isinstance(layer, layers.LayerNorm) for layer in behind) is (placement != "post")
+
+
+def test_a_shortcut_adds_what_each_layer_but_the_first_reads():
+    model = training.mlp(layers.LayerNorm, depth=3, width=8, shortcut=True)
+    first, *_, head = (layer for layer in model.modules() if isinstance(layer, nn.Linear))
+    x = draw(5, 64)
+    h = first(x).relu()
+    for block in (module for module in model if isinstance(module, training.Block)):
+        h = h + block.branch[0](nn.functional.layer_norm(h, (8,))).relu()
+    torch.testing.assert_close(model(x), head(nn.functional.layer_norm(h, (8,))))
+    plain = training.mlp(depth=3, width=8, shortcut=True)
+    assert sum(isinstance(module, training.Block) for module in plain) == 2
+
+
+def test_weights_start_in_the_size_that_is_asked_for_and_biases_at_0():
+    reference = nn.Linear(400, 400).weight.std().item()
+    weight = training.mlp(width=400, depth=2, start="torch")[2].weight
+    # 160,000 draws each: a std is known to 1 / sqrt(320,000); five of them, and as much for torch's
+    assert math.isclose(weight.std().item(), reference, rel_tol=10 / math.sqrt(320_000))
+    named = training.mlp(depth=3, start="torch").named_parameters()
+    assert all(not value.any() for name, value in named if name.endswith("bias"))
+    with pytest.raises(ValueError, match="'he', 'xavier', 'torch', got 'kaiming'"):
+        training.mlp(start="kaiming")
 
 
 def run(data, **changes):
