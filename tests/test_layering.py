@@ -27,7 +27,7 @@ MAY_IMPORT = {  # room -> the rooms it may import
     },
     "normcourse": set(),
 }  # fmt: skip
-ONLY_IN = {"matplotlib": {"figures"}, "sklearn": {"training"}, "tqdm": {"training"}}
+ONLY_IN = {"matplotlib": {"figures"}, "sklearn": set(), "tqdm": {"training"}}
 TRITON = {"kernels", "timing"}
 LIBRARY_NEEDS = {"torch", "numpy"}
 COURSE_NEEDS = {"IPython", "PIL", "ipykernel", "matplotlib", "scipy", "sklearn", "tqdm", "triton"}

@@ -1,5 +1,6 @@
 """Real data: scikit-learn's digits, which are in the box, and CIFAR-10 for those who have its folder."""
 
+import importlib.util
 import pickle
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 SPLIT_SEED, TRAIN, VALIDATION = 0, 1000, 397  # of 1,797 digits; the other 400 are for the test
+DIGITS = "datasets/data/digits.csv.gz"  # in scikit-learn's wheel
 FOLDER = "cifar-10-batches-py"
 SIZES = {64: (1, 8, 8), 3072: (3, 32, 32)}  # a digit, a picture of CIFAR-10
 ALLOWED = {
@@ -46,12 +48,29 @@ def digits() -> Data:
 
     Source: UCI Optical Recognition of Handwritten Digits, test part (Alpaydin & Kaynak 1998).
     """
-    from sklearn.datasets import load_digits  # here: it takes a second, and not every user needs it
-
-    pixels, labels = (torch.from_numpy(array) for array in load_digits(return_X_y=True))
+    pixels, labels = bundled_digits()
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SPLIT_SEED))
     sizes = (TRAIN, VALIDATION, len(labels) - TRAIN - VALIDATION)
-    return _standardized(pixels[order].double(), labels[order].long(), sizes)
+    return _standardized(pixels[order], labels[order], sizes)
+
+
+def bundled_digits() -> tuple[Tensor, Tensor]:
+    """Pixels (1797, 64) float64 from 0 to 16 and labels (1797,), as scikit-learn's load_digits gives them.
+
+    The file is read where the wheel put it: importing scikit-learn takes longer than most cells.
+
+    Raises: ModuleNotFoundError (scikit-learn is not installed, or does not hold the file any more).
+    """
+    package = importlib.util.find_spec("sklearn")
+    file = package and Path(package.origin).parent / DIGITS
+    if not file or not file.is_file():
+        raise ModuleNotFoundError(
+            f"The digits are scikit-learn's file {DIGITS}, which was not found. "
+            "Install scikit-learn: pip install -c constraints.txt scikit-learn",
+            name="sklearn",
+        )
+    table = torch.from_numpy(numpy.loadtxt(file, delimiter=","))  # 64 pixels and the label in each row
+    return table[:, :-1], table[:, -1].long()
 
 
 def cifar10(root: str | Path) -> Data:

@@ -1,15 +1,22 @@
 """training.py: the split is fixed, the loop is seeded and quiet, the models take any norm."""
 
+import importlib.util
 import math
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
 from normcourse import training
+from normcourse.training.data import bundled_digits
 from normlib import layers
 
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
@@ -22,13 +29,35 @@ def draw(*shape):
     return torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
 
-def test_the_split_is_complete_standardized_and_has_no_sample_twice(data):
+def test_the_digits_are_those_of_scikit_learn():
     from sklearn.datasets import load_digits
 
+    expected = [torch.from_numpy(array) for array in load_digits(return_X_y=True)]
+    for got, want in zip(bundled_digits(), expected, strict=True):
+        assert got.dtype == want.dtype
+        assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize("missing", ["package", "file"])
+def test_digits_that_are_not_there_are_an_error_that_says_what_to_install(missing, monkeypatch, tmp_path):
+    spec = None if missing == "package" else SimpleNamespace(origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: spec)
+    with pytest.raises(ModuleNotFoundError, match=r"digits\.csv\.gz, .*not found\. Install scikit-learn"):
+        training.digits()
+
+
+def test_digits_are_read_without_importing_scikit_learn():
+    script = (
+        "import sys; from normcourse import training; training.digits(); assert 'sklearn' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
+
+
+def test_the_split_is_complete_standardized_and_has_no_sample_twice(data):
     assert [len(y) for y in (data.train_y, data.validation_y, data.test_y)] == [1000, 397, 400]
     x = torch.cat([data.train_x, data.validation_x, data.test_x])
     y = torch.cat([data.train_y, data.validation_y, data.test_y])
-    pixels, labels = (torch.from_numpy(array) for array in load_digits(return_X_y=True))
+    pixels, labels = bundled_digits()
     assert torch.equal(y.bincount(), labels.bincount())
     assert x.unique(dim=0).shape == pixels.unique(dim=0).shape  # standardizing is one-to-one
     assert x.dtype == torch.float64
