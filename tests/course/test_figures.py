@@ -9,6 +9,9 @@ import torch
 from PIL import Image
 
 from normcourse import figures
+from normcourse.figures import output
+from normcourse.figures.output import caption
+from normcourse.figures.style import ink
 
 ALT = "A line that rises from 0 to 1, drawn for this test alone."
 
@@ -24,18 +27,20 @@ def make(scale=1.0, title="It rises", norm="layer_norm"):
 
 def shown(monkeypatch, figure):
     outputs = []
-    monkeypatch.setattr(figures, "display", lambda data, **kwargs: outputs.append((data, kwargs)))
+    monkeypatch.setattr(output, "display", lambda data, **kwargs: outputs.append((data, kwargs)))
     figures.show(figure, alt=ALT)
-    (data, kwargs), *more = outputs
-    assert not more
+    (data, kwargs), below = outputs
+    assert below == ({"text/markdown": f"*{ALT}*"}, {"raw": True})
     return data, kwargs
 
 
 def test_the_output_holds_png_fingerprint_and_alt_text(monkeypatch):
     data, kwargs = shown(monkeypatch, make()[0])
-    assert kwargs == {"metadata": {"image/png": {"alt": ALT}}, "raw": True}
+    about = kwargs["metadata"]["image/png"]
+    assert about["alt"] == ALT
+    assert about["width"] == 620
     with Image.open(io.BytesIO(base64.b64decode(data["image/png"]))) as image:
-        assert image.size == (640, 360)
+        assert image.size == (1240, 680)
         assert image.text == {"Fingerprint": data["text/plain"]}
     assert data["text/plain"].startswith("figure: 1 axes\n[It rises] step | value (linear x linear)\n")
 
@@ -47,6 +52,45 @@ def test_showing_twice_gives_the_same_bytes(monkeypatch):
 def test_alt_text_that_says_nothing_is_refused():
     with pytest.raises(ValueError, match="40 characters"):
         figures.show(make()[0], alt="a figure")
+
+
+def test_a_caption_shows_marks_of_markdown_as_they_are():
+    assert caption("1*2 _a_ [b] $c$ <d>") == r"*1\*2 \_a\_ \[b\] \$c\$ \<d\>*"
+
+
+def test_the_panels_boxes_lie_in_the_picture_side_by_side(monkeypatch):
+    figure, axes = figures.subplots(1, 2)
+    for ax in axes:
+        ax.set(xlabel="x", ylabel="y", title="z")
+    _, kwargs = shown(monkeypatch, figure)
+    (left, top, middle, bottom), (start, *_, right, _) = kwargs["metadata"]["image/png"]["panels"]
+    assert 0 <= left < middle <= start < right <= 1240
+    assert 0 <= top < bottom <= 680
+
+
+def test_a_figure_that_is_too_wide_is_refused():
+    with pytest.raises(ValueError, match=r"8 inches wide, allowed 6\.2"):
+        figures.show(figures.subplots(width=8)[0], alt=ALT)
+
+
+def test_a_label_that_is_too_small_is_refused():
+    figure, ax = make()
+    ax.set_xlabel("step", fontsize=8)
+    with pytest.raises(ValueError, match="'step' has 8 points"):
+        figures.show(figure, alt=ALT)
+
+
+def test_a_line_of_no_known_series_is_refused():
+    with pytest.raises(ValueError, match=r"'ley'.*layer_norm.*rose"):
+        figures.line(figures.subplots()[1], [0], [0], "ley")
+
+
+def test_a_lines_name_stands_where_it_is_asked():
+    ax = figures.subplots()[1]
+    figures.line(ax, [0, 1], [0, 1], "rose", label="gradient", at=(0.2, 0.7))
+    (text,) = ax.texts
+    assert text.get_text() == "gradient"
+    assert text.get_position() == (0.2, 0.7)
 
 
 def scatter(ax, x):
@@ -148,6 +192,154 @@ def test_the_fingerprint_does_not_see_rounding_noise():
     assert len(prints) == 1
 
 
+def plain(ax):
+    pass
+
+
+def tick_labels_swapped(ax):
+    ax.set_xticks([0, 5, 10], ["c", "b", "a"])
+
+
+def tick_moved(ax):
+    ax.set_xticks([0, 4, 10], ["a", "b", "c"])
+
+
+def tick_labels_hidden(ax):
+    ax.tick_params(labelleft=False)
+
+
+def limits(ax):
+    ax.set_ylim(0, 2)
+
+
+def inverted(ax):
+    ax.invert_yaxis()
+
+
+def text_moved(ax):
+    ax.texts[1].set_position((3, 0.6))
+
+
+def text_coloured(ax):
+    ax.texts[1].set_color("red")
+
+
+def label_elsewhere(ax):
+    ax.texts[0].xy = (5, 0.5)
+
+
+def text_of_the_figure(ax):
+    ax.figure.suptitle("Above all")
+
+
+def coloured(ax):
+    ax.lines[0].set_color("green")
+
+
+def dashed(ax):
+    ax.lines[0].set_linestyle("--")
+
+
+def marked(ax):
+    ax.lines[0].set_marker("^")
+
+
+def another_patch(ax):
+    ax.axvspan(2, 3)
+
+
+def patch_moved(ax):
+    ax.patches[0].set_x(1.5)
+
+
+def patch_coloured(ax):
+    ax.patches[0].set_facecolor("red")
+
+
+def point_moved(ax):
+    ax.collections[1].set_offsets([[4, 0.5]])
+
+
+def point_coloured(ax):
+    ax.collections[1].set_facecolor("red")
+
+
+def band_coloured(ax):
+    ax.collections[0].set_facecolor("red")
+
+
+def colours_of_points_swapped(ax):
+    ax.collections[2].set_facecolor(["blue", "red"])
+
+
+def legend_colours_swapped(ax):
+    ax.legend(ax.lines[::-1], ["one", "two"])
+
+
+def legend_names_swapped(ax):
+    ax.legend(ax.lines, ["two", "one"])
+
+
+def colour_map(ax):
+    ax.images[0].set_cmap("magma")
+
+
+def colour_limits(ax):
+    ax.images[0].set_clim(0, 5)
+
+
+def mirrored_image(ax):
+    ax.images[0].set_data([[2.0, 1.0], [4.0, 3.0]])
+
+
+def image_upside_down(ax):
+    ax.images[0].origin = "lower"
+
+
+def line_hidden(ax):
+    ax.lines[0].set_visible(False)
+
+
+CHANGES = [tick_labels_swapped, tick_moved, tick_labels_hidden, limits, inverted, text_moved, text_coloured,
+           label_elsewhere, text_of_the_figure, coloured, dashed, marked, another_patch, patch_moved,
+           patch_coloured, point_moved, point_coloured, band_coloured, colours_of_points_swapped,
+           legend_colours_swapped, legend_names_swapped, colour_map, colour_limits, mirrored_image,
+           image_upside_down, line_hidden]  # fmt: skip
+
+
+def rich(change):
+    """The fingerprint of a figure with one artist of each kind, after a change."""
+    figure, ax = make()
+    ax.plot([0, 10], [1, 0], color="black")
+    ax.set_xticks([0, 5, 10], ["a", "b", "c"])
+    ax.text(2, 0.6, "a word")
+    ax.axvspan(1, 2)
+    ax.scatter([3], [0.5])
+    ax.scatter([5, 6], [0.2, 0.3], color=["red", "blue"])
+    ax.imshow([[1.0, 2.0], [3.0, 4.0]], extent=(6, 8, 0.6, 0.8), aspect="auto")
+    ax.set(xlim=(0, 10), ylim=(0, 1))
+    ax.legend(ax.lines, ["one", "two"])
+    change(ax)
+    return figures.fingerprint(figure)
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_the_fingerprint_sees_what_the_reader_sees(change):
+    assert rich(plain) == rich(plain) != rich(change)
+
+
+def test_the_fingerprint_does_not_follow_fonts():
+    """Ticks that matplotlib chooses by the room there is are not listed, nor is where a legend fits best."""
+    prints = set()
+    for size in (9, 20):
+        figure, ax = make()
+        ax.legend(ax.lines, ["the line"])
+        ax.tick_params(labelsize=size)
+        figure.canvas.draw()
+        prints.add(figures.fingerprint(figure))
+    assert len(prints) == 1
+
+
 def luminance(colour):
     channels = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
@@ -159,3 +351,8 @@ def test_every_norm_has_its_own_marker_and_enough_contrast_on_white(norm):
     colour, marker = figures.STYLE[norm]
     assert 1.05 / (luminance(colour) + 0.05) >= 3.1  # WCAG asks 3 of graphics
     assert [m for _, m in figures.STYLE.values()].count(marker) == 1
+
+
+@pytest.mark.parametrize("colour", [*figures.COLOURS.values(), *(c for c, _ in figures.STYLE.values())])
+def test_text_in_a_colour_of_the_house_can_be_read(colour):
+    assert 1.05 / (luminance(ink(colour)) + 0.05) >= 4.5  # WCAG, for text

@@ -18,7 +18,7 @@ from PIL import Image
 TAGS = {"raises-exception", "nbval-ignore-output", "solution", "hide-input", "triton"}
 MEDIA = {"text/plain", "text/html", "text/latex", "text/markdown", "image/png"}
 KERNEL, MINOR = "python3", 5
-MAX_BYTES, MAX_TEXT, MAX_FINGERPRINT, MIN_ALT, MAX_LIVE_CELLS = 600_000, 1000, 2000, 40, 4
+MAX_BYTES, MAX_TEXT, MAX_FINGERPRINT, MIN_ALT, MAX_LIVE_CELLS = 600_000, 1000, 6000, 40, 4
 FINGERPRINT = re.compile(r"figure\b")
 CELL_ID = re.compile(r"(?![0-9a-f]{8}(-|$))[a-z][a-z0-9]*(-[a-z0-9]+)*")
 UNSTABLE = {  # pattern in an output: what it is
