@@ -3,13 +3,12 @@
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from tqdm import tqdm
 
 from normcourse.training.data import Data
 
@@ -18,7 +17,7 @@ OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
 
 @dataclass
 class Record:
-    """What one training run did. losses holds one number a step, accuracies one at each of steps."""
+    """What one training run did: losses, one a step; accuracies, one at each of steps."""
 
     name: str
     seed: int
@@ -51,10 +50,12 @@ def train(
         optimizer: "sgd" (no momentum) or "adam".
         warmup: steps over which the learning rate rises linearly to lr.
         seed: of the order of the batches only; a model is seeded where it is built.
-        evaluate_every: steps between two looks at the validation accuracy; None looks once, at the end.
+        evaluate_every: steps between two looks at the validation accuracy; None looks at the end.
         watch: called after each backward pass; what it returns is kept in the record.
     Returns: the record. A loss that is not finite ends the run, with diverged True.
+    Raises: ValueError (a batch larger than the training data, an optimizer of another name).
     """
+    _check(optimizer, batch_size, len(data.train_y))
     update = OPTIMIZERS[optimizer](model.parameters(), lr=lr)
     record = Record(name, seed, lr, batch_size)
     batches = _batches(data, batch_size, torch.Generator().manual_seed(seed))
@@ -75,18 +76,31 @@ def train(
         update.step()
         if step + 1 == steps or (evaluate_every and (step + 1) % evaluate_every == 0):
             record.steps.append(step + 1)
-            record.validation_accuracy.append(accuracy(model, data.validation_x, data.validation_y))
+            right = accuracy(model, data.validation_x, data.validation_y)
+            record.validation_accuracy.append(right)
     return record
 
 
 @torch.no_grad()
 def accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
-    """Share of right labels in eval mode; the model's mode is restored."""
-    was_training = model.training
+    """Share of right labels in eval mode; every module gets its own mode back."""
+    modes = {module: module.training for module in model.modules()}
     model.eval()
-    share = (model(x).argmax(1) == y).double().mean().item()
-    model.train(was_training)
-    return share
+    try:
+        return (model(x).argmax(1) == y).double().mean().item()
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def _check(optimizer: str, batch_size: int, samples: int) -> None:
+    if optimizer not in OPTIMIZERS:
+        expected = " or ".join(map(repr, OPTIMIZERS))
+        raise ValueError(f"train needs {expected} as optimizer, got {optimizer!r}.")
+    if not 1 <= batch_size <= samples:
+        raise ValueError(
+            f"train needs a batch_size from 1 to the {samples} training samples, got {batch_size}."
+        )
 
 
 def _batches(data: Data, batch_size: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
@@ -97,7 +111,13 @@ def _batches(data: Data, batch_size: int, generator: torch.Generator) -> Iterato
             yield data.train_x[chosen], data.train_y[chosen]
 
 
-def _progress(steps: int, name: str):
+def _progress(steps: int, name: str) -> Iterable[int]:
     """A bar for people: in `make lab` and in a terminal, never in a stored output."""
     wanted = bool(os.environ.get("NORMLIB_PROGRESS")) or sys.stderr.isatty()
-    return tqdm(range(steps), desc=name, leave=False, disable=not wanted)
+    if not wanted:
+        return range(steps)
+    try:
+        from tqdm import tqdm
+    except ImportError:  # a bar is a convenience
+        return range(steps)
+    return tqdm(range(steps), desc=name, leave=False)

@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+import os
 import subprocess
 import sys
 from functools import partial
@@ -241,3 +242,46 @@ def test_no_bar_is_drawn_unless_someone_watches(data, capfd, monkeypatch):
     monkeypatch.setenv("NORMLIB_PROGRESS", "1")
     run(data, name="batch norm")
     assert "batch norm" in capfd.readouterr().err
+
+
+def test_accuracy_gives_a_frozen_layer_its_own_mode_back(data):
+    model = training.mlp(layers.BatchNorm1d).train()
+    model[1].eval()
+    training.accuracy(model, data.test_x, data.test_y)
+    assert model.training and not model[1].training
+
+    class Breaks(nn.Module):
+        def forward(self, x):
+            raise RuntimeError("no")
+
+    broken = nn.Sequential(Breaks()).train()
+    with pytest.raises(RuntimeError):
+        training.accuracy(broken, data.test_x, data.test_y)
+    assert broken.training and broken[0].training
+
+
+@pytest.mark.parametrize("batch_size", [0, 1001])
+def test_a_batch_that_the_data_cannot_fill_is_refused_before_anything_changes(data, batch_size):
+    model = training.mlp(depth=1, width=16).eval()
+    with pytest.raises(ValueError, match=f"from 1 to the 1000 training samples, got {batch_size}"):
+        training.train(model, data, steps=1, batch_size=batch_size)
+    assert not model.training
+    training.train(model, data, steps=1, batch_size=1000)
+
+
+def test_an_unknown_optimizer_is_refused_with_those_that_there_are(data):
+    with pytest.raises(ValueError, match="'sgd' or 'adam' as optimizer, got 'adamw'"):
+        training.train(training.mlp(), data, optimizer="adamw")
+
+
+def test_training_needs_no_tqdm():
+    code = (
+        "import sys; sys.modules['tqdm'] = None\n"
+        "import torch; from normcourse import training\n"
+        "x = torch.randn(8, 64); y = torch.arange(8)\n"
+        "data = training.Data(x, y, x, y, x, y)\n"
+        "print(len(training.train(training.mlp(), data, steps=2, batch_size=8).losses))"
+    )
+    environment = os.environ | {"NORMLIB_PROGRESS": "1"}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (run.stdout, run.stderr) == ("2\n", "")
