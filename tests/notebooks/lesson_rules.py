@@ -4,22 +4,11 @@ import ast
 import re
 from pathlib import Path
 
-from tests.notebooks.notebook_rules import RULES, Notebook, alt_text, rule, texts
+from tests.notebooks import prose_rules  # noqa: F401  registers its rules
+from tests.notebooks.notebook_rules import RULES, Notebook, rule, texts
 
 MIN_EXERCISES = 3
 LAST_SECTIONS = ["What to remember", "Sources"]
-NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?:e[+-]?\d+)?(?!\.?\d)")
-REFERENCE = (
-    r"(?:§+|\b(?:sections?|sec\.|equations?|eqs?\.|tables?|figures?|figs?\.|appendix|chapter|theorem|lemma|"
-    r"version|python|torch|pytorch|numpy))"
-    r"\s*\(?[A-Z]?\.?\d+(?:\.\d+)+\)?(?:(?:,|–|-| and| to)\s*\(?\d+(?:\.\d+)+\)?)*"
-)
-NO_MEASUREMENT = re.compile(  # parts of Markdown in which a decimal is none of our results
-    r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|`[^`\n]+`|\]\([^)]*\)|<[^>]*>|https?://\S+|\d{4}\.\d{4,5}\b|"
-    + REFERENCE,
-    re.S | re.I,
-)
-BLOCKS = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*|>]|\d+\.)\s)")  # paragraphs, list items, rows of tables
 DRAWS = {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial"}
 DRAWS_IN_PLACE = re.compile(
     r"(normal|uniform|bernoulli|exponential|random|orthogonal|trunc_normal|\w+_uniform|\w+_normal)_"
@@ -104,21 +93,6 @@ def unseeded(call: ast.Call) -> str | None:
     if owner.endswith("np.random") and (name != "default_rng" or not call.args):
         return f"np.random.{name}: draw with a local torch.Generator"
     return None
-
-
-@rule()
-def measured_numbers(notebook):
-    """A decimal in the text is in the notebook's code or outputs, or its paragraph says `reported`."""
-    outputs = [output for cell in notebook.code for output in cell.outputs]
-    shown = [cell.source for cell in notebook.code] + [
-        text for o in outputs for text in (*texts(o), alt_text(o))
-    ]
-    known = {number for text in shown for number in NUMBER.findall(text)}
-    for cell in notebook.markdown:
-        for block in BLOCKS.split(NO_MEASUREMENT.sub(" ", cell.source)):
-            for number in NUMBER.findall(block):
-                if number not in known and "reported" not in block.lower():
-                    yield f"{cell.id}: {number} is in no output: print it, or say where it is reported"
 
 
 def complaints(path: Path) -> dict[str, list[str]]:

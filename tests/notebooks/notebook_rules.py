@@ -224,8 +224,26 @@ def plain_python(notebook):
 
 @rule()
 def links(notebook):
+    """Files that the text links to exist, and so do the anchors in them."""
     for cell in notebook.markdown:
-        for target in re.findall(r"\]\(([^)\s#]+)|\bsrc=\"([^\"]+)", cell.source):
-            address = "".join(target)
-            if not re.match(r"[a-z]+:", address) and not (notebook.path.parent / address).exists():
-                yield f"{cell.id}: {address} does not exist"
+        text = re.sub(r"`[^`\n]+`", " ", cell.source)
+        for address in re.findall(r"\]\(([^)\s]+)|\bsrc=\"([^\"]+)", text):
+            target, _, anchor = "".join(address).partition("#")
+            path = notebook.path.parent / target if target else notebook.path
+            if re.match(r"[a-z]+:", target):
+                continue
+            if not path.exists():
+                yield f"{cell.id}: {target} does not exist"
+            elif anchor and anchor not in anchors(path):
+                yield f"{cell.id}: {target} has no anchor {anchor!r}: a heading or <a id> gives one"
+
+
+def anchors(path) -> set[str]:
+    """What a link to a Markdown page or a notebook may name after #: headings, and <a id="…">."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".ipynb":
+        text = "\n\n".join(cell.source for cell in Notebook(path).markdown)
+    headings = re.findall(r"^#+ +(.+?) *$", text, re.M)
+    on_github = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    in_jupyter = {heading.replace(" ", "-") for heading in headings}
+    return on_github | in_jupyter | set(re.findall(r"<a id=\"([^\"]+)\"", text))

@@ -1,0 +1,374 @@
+"""What the text of a lesson states is true: numbers, number words, inline formulas, references.
+
+A lesson that keeps these rules is named in STRICT_PROSE. CONTRIBUTING.md, "Numbers in prose", says for
+authors what is compared with what; each complaint says what to do.
+"""
+
+import io
+import re
+import tokenize
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from tests.equations import latex
+from tests.notebooks.notebook_rules import alt_text, is_figure, rule, texts
+
+STRICT_PROSE = {"03"}  # numbers of the lessons that keep the strict rules: add yours
+LESSONS = ["00", "01", "02", "03", "04", "05", "06", "07", "08"]
+LESSONS += ["00a", "00b", "02a", "02b", "04a", "05a", "06a"]
+ROOT = Path(__file__).parents[2]
+REFERENCE_PAGES = ROOT / "notebooks" / "reference"
+REPORTED_PAGES = REFERENCE_PAGES  # apart, so that a test can plant
+CHECKS = ROOT / "normcourse" / "checks"
+
+NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?:e[+-]?\d+)?(?!\.?\d)")  # a decimal
+ANY_NUMBER = re.compile(
+    r"(?<![\w.#])(?<![A-Za-z]-)\d{1,3}(?:,\d{3})+(?!\d)|(?<![\w.#])(?<![A-Za-z]-)\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+)
+PERCENT = re.compile(r"\s*(?:\\?%|percent\b|points\b)")
+PLACE = (
+    r"(?:§+|\b(?:sections?|sec\.|equations?|eqs?\.|tables?|figures?|figs?\.|appendix|chapter|theorem|lemma|"
+    r"version|python|torch|pytorch|numpy))"
+    r"\s*\(?[A-Z]?\.?\d+(?:\.\d+)+\)?(?:(?:,|–|-| and| to)\s*\(?\d+(?:\.\d+)+\)?)*"
+)
+NO_MEASUREMENT = re.compile(  # parts of Markdown in which a decimal is none of our results
+    r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|`[^`\n]+`|\]\([^)]*\)|<[^>]*>|https?://\S+|\d{4}\.\d{4,5}\b|" + PLACE,
+    re.S | re.I,
+)
+LIST = r"\s*\(?\d+[a-z]?\b(?:(?:,|–|-|,? and| to| or)\s*\d+[a-z]?\b)*"
+NO_RESULT = re.compile(  # names that hold an integer
+    r"\b(?:lessons?|exercises?|steps?|sections?|parts?|chapters?|tables?|figures?|appendix|issues?|pull)"
+    + LIST
+    + r"|\b(?:19|20)\d\d\b(?!\s*%)|\d+ minutes\b|^#+ .*?$|^\s*\d+\. |^\*\*\d+\. |#\d+",
+    re.I | re.M,
+)
+BLOCKS = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*|>]|\d+\.)\s)")  # paragraphs, list items, rows of tables
+INLINE = re.compile(r"(?<!\$)\$(?!\$)([^$\n]+)\$(?!\$)")
+ARITHMETIC = {r"\frac", r"\sqrt", r"\cdot", r"\approx", r"\leq"}  # commands, beside numbers and signs
+ENTRY_LINK = re.compile(r"\]\((?:\.\./)*reference/(reported|claims|equations)\.md#([\w-]+)\)")
+MEASURED = re.compile(r"\s*(?:[-*>]\s+)?\*\*Measured here", re.I)
+
+SMALL = ["three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+WORDS = {word: float(value) for value, word in enumerate(SMALL, 3)}
+WORDS |= {word: 10.0 * value for value, word in enumerate(TENS, 2)}
+LARGE = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9}
+PARTS = {"third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10, "hundredth": 100}
+PARTS |= {"thousandth": 1000, "millionth": 1e6}
+WORD = re.compile(r"\b(" + "|".join([*WORDS, *LARGE]) + r")(?:s|fold)?\b", re.I)
+PART = re.compile(
+    r"\b(a|one|two|three|four|five)[ -](" + "|".join(PARTS) + r")s?\b(?! (?:reader|time|way)\b)", re.I
+)
+COUNTS = {"a": 1, "one": 1, "two": 2} | WORDS
+
+
+def label(notebook) -> str:
+    """03 or 02a."""
+    return notebook.path.name.split("_")[0]
+
+
+def strict(notebook) -> bool:
+    return notebook.kind == "lesson" and label(notebook) in STRICT_PROSE
+
+
+# Numbers: what the text says
+
+
+def prose(source: str) -> str:
+    """Markdown without code, formulas, links' targets and names that hold a number."""
+    bare = re.sub(r"\$\s*([-+±]?[\d.,]+(?:\s*\\?,?\s*\\%)?)\s*\$", r" \1 ", source)  # $0.3$ is a number
+    return NO_RESULT.sub(" ", NO_MEASUREMENT.sub(" ", bare))
+
+
+def value_of(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def stated(block: str):
+    """(text, value, is it a word, is it small) of every number in a block of Markdown."""
+    text = prose(block)
+    for match in ANY_NUMBER.finditer(text):
+        percent = PERCENT.match(text, match.end())
+        small = re.fullmatch(r"\d", match[0]) and not percent
+        yield match[0] + (percent[0].rstrip() if percent else ""), value_of(match[0]), False, bool(small)
+    for match in PART.finditer(text):
+        yield match[0], COUNTS[match[1].lower()] / PARTS[match[2].lower()], True, False
+    for match in WORD.finditer(PART.sub(" ", text)):
+        word = match[1].lower()
+        yield match[0], (WORDS | LARGE)[word], True, word in SMALL
+
+
+# Numbers: where they may come from
+
+
+def numbers_of(text: str) -> set[float]:
+    found = {value_of(number) for number in ANY_NUMBER.findall(text)}
+    return found | {(WORDS | LARGE)[word.lower()] for word in WORD.findall(text)}
+
+
+def shown(cell) -> set[float]:
+    """The numbers that a code cell's outputs show a reader: fingerprints of pictures are left out."""
+    found = set()
+    for output in cell.get("outputs", []):
+        parts = [alt_text(output)] if is_figure(output) else texts(output)
+        found |= set().union(*map(numbers_of, parts))
+    return found
+
+
+def literals(source: str) -> set[float]:
+    """The numbers that Python writes as numbers, not those in its strings and comments."""
+    read = io.StringIO(source).readline
+    try:
+        found = [token.string for token in tokenize.generate_tokens(read) if token.type == tokenize.NUMBER]
+    except (tokenize.TokenError, SyntaxError):  # plain_python complains
+        return set()
+    return {
+        float(number.replace("_", "")) for number in found if re.fullmatch(r"[\d_.]+(e[-+]?\d+)?", number)
+    }
+
+
+def formulas(cell) -> set[float]:
+    displayed = re.findall(r"\$\$(.+?)\$\$", cell.source, re.S)
+    return {value_of(number) for formula in displayed for number in ANY_NUMBER.findall(formula)}
+
+
+def check_numbers(notebook) -> set[float]:
+    """The numbers in the file of the lesson's exercise checks: a question may state them."""
+    names = {
+        name for cell in notebook.code for name in re.findall(r"normcourse\.checks import (\w+)", cell.source)
+    }
+    files = [path for path in (CHECKS / f"{name}.py" for name in names) if path.exists()]
+    return set().union(*(literals(path.read_text("utf-8")) for path in files))
+
+
+@cache
+def entry_numbers(page: str, anchor: str) -> frozenset[float]:
+    """The numbers in one entry of a reference page: from its anchor to the end of its row or to the next."""
+    path = REPORTED_PAGES / f"{page}.md"
+    text = path.read_text("utf-8") if path.exists() else ""
+    entries = re.split(r'(?=<a id=")', text)
+    entry = next((entry for entry in entries if entry.startswith(f'<a id="{anchor}"')), "")
+    return frozenset(numbers_of(NO_MEASUREMENT.sub(" ", entry)))
+
+
+def linked(block: str) -> set[float]:
+    """The numbers of the entries of reported.md and claims.md that a block links to."""
+    return set().union(*(entry_numbers(*link) for link in ENTRY_LINK.findall(block)))
+
+
+def close(value: float, known: set[float]) -> bool:
+    return any(abs(value - other) <= 1e-9 * abs(other) for other in known)
+
+
+def has(value: float, word: bool, known: set[float]) -> bool:
+    """A word may stand for a percentage or a small part: a fifth is 20 %, a thousand times less 0.001."""
+    if close(value, known):
+        return True
+    other = 1 / value if value >= 100 else 100 * value
+    return word and close(other, known)
+
+
+@rule()
+def measured_numbers(notebook):
+    """A decimal in the text is in the notebook's code or outputs, or its paragraph says `reported`."""
+    if strict(notebook):
+        return  # numbers_in_prose asks for more
+    outputs = [output for cell in notebook.code for output in cell.outputs]
+    known = [cell.source for cell in notebook.code]
+    known += [text for output in outputs for text in (*texts(output), alt_text(output))]
+    known = {number for text in known for number in NUMBER.findall(text)}
+    for cell in notebook.markdown:
+        for block in BLOCKS.split(NO_MEASUREMENT.sub(" ", cell.source)):
+            for number in NUMBER.findall(block):
+                if number not in known and "reported" not in block.lower():
+                    yield f"{cell.id}: {number} is in no output: print it, or say where it is reported"
+
+
+@rule("lesson")
+def numbers_in_prose(notebook):
+    """Decimals, integers of two digits, percentages, large number words and parts have an origin."""
+    if not strict(notebook):
+        return
+    known = set().union(*map(shown, notebook.code), *(literals(cell.source) for cell in notebook.code))
+    known |= set().union(*map(formulas, notebook.markdown))
+    asked = check_numbers(notebook)
+    for cell, block in blocks(notebook):
+        allowed = known | linked(block)
+        if re.fullmatch(r"ex\d+", cell.id):
+            allowed |= asked
+        for text, value, word, small in stated(block):
+            if not small and not has(value, word, allowed):
+                yield (
+                    f"{cell.id}: {text!r} is in no output, code or displayed formula of this lesson: "
+                    "print it, or put it into reference/reported.md and link to its row: "
+                    "[reported](reference/reported.md#…)"
+                )
+
+
+@rule("lesson")
+def readings(notebook):
+    """What a reading of results says, in digits or words, its own section has shown before."""
+    if not strict(notebook):
+        return
+    section = set()
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            section |= shown(cell)
+            continue
+        for block in BLOCKS.split(cell.source):
+            if re.match(r"\s*## ", block):
+                section = set()
+            if not cell.id.endswith(("-read", "-reading")) and not MEASURED.match(block):
+                continue
+            for text, value, word, _ in stated(block):
+                if not has(value, word, section | linked(block)):
+                    yield (
+                        f"{cell.id}: {text!r}, read from a result, is in no output above it in its section: "
+                        "print it or put it into the figure's alt text, or move what is no result elsewhere"
+                    )
+
+
+def blocks(notebook):
+    """(cell, block) of every paragraph, list item and row of a table before the section Sources."""
+    for cell in notebook.markdown:
+        for block in BLOCKS.split(cell.source):
+            if re.match(r"\s*## .*Sources\s*$", block.strip().split("\n")[0]):
+                return
+            yield cell, block
+
+
+# Formulas within a line
+
+
+@cache
+def page_relations():
+    """Tag -> its relations."""
+    page = (REFERENCE_PAGES / "equations.md").read_text("utf-8")
+    return {tag: latex.relations(block) for tag, block in latex.blocks(page).items()}
+
+
+def sides(relation) -> tuple[str, str]:
+    at = relation.tokens.index(relation.sign)
+    return "".join(relation.tokens[:at]), "".join(relation.tokens[at + 1 :])
+
+
+def parsed(formula: str):
+    """The relation that a formula in a line states, or None."""
+    try:
+        return latex.Relation.parse(latex.tokens(formula))
+    except (SyntaxError, IndexError, ValueError):
+        return None
+
+
+def holds(relation, env) -> bool:
+    try:
+        pairs = [tuple(map(np.asarray, pair)) for pair in relation.sides(env)]
+    except (ArithmeticError, LookupError, TypeError, ValueError):  # a name that is not there, say
+        return False
+    if relation.sign == r"\leq":
+        return all((left <= right + 1e-9).all() for left, right in pairs)
+    tolerance = 5e-3 if relation.sign == r"\approx" else 1e-9  # two digits; a few float64 operations
+    return all(np.allclose(left, right, rtol=tolerance, atol=1e-9) for left, right in pairs)
+
+
+@rule("lesson")
+def formulas_in_a_line(notebook):
+    """A formula in a line is arithmetic that holds, or repeats the tagged one with its left side."""
+    if not strict(notebook):
+        return
+    text = "\n\n".join(cell.source for cell in notebook.markdown)
+    tags = [tag for tag in page_relations() if re.search(rf"\*\*\[{tag}\]\*\*", text)]
+    for cell in notebook.markdown:
+        for formula in INLINE.findall(re.sub(r"\$\$.*?\$\$", " ", cell.source, flags=re.S)):
+            relation = parsed(formula)
+            if relation is None:
+                continue
+            if all(token in ARITHMETIC or not token.strip("\\").isalpha() for token in relation.tokens):
+                if not holds(relation, {}):
+                    yield f"{cell.id}: ${formula}$ is not true: calculate it again"
+                continue
+            if wrong := differs(relation, tags):
+                yield (
+                    f"{cell.id}: ${formula}$ is not what {wrong} says: copy the right side from "
+                    "equations.md, or name another quantity on the left"
+                )
+
+
+def differs(relation, tags) -> str | None:
+    """The tags that state another right side for this left side."""
+    left, right = sides(relation)
+    if not re.search("[a-z]", right):  # a special case, as in: for mu = 0
+        return None
+    same = [tag for tag in tags if any(sides(known)[0] == left for known in page_relations()[tag])]
+    if not same or any(sides(known) == (left, right) for tag in same for known in page_relations()[tag]):
+        return None
+    from tests.equations import test_equation_values  # binds every tag to the code; needs torch
+
+    for tag in same:
+        if all(holds(relation, env) for env in test_equation_values.environments(tag)):
+            return None
+    return ", ".join(same)
+
+
+# References
+
+
+@rule("lesson")
+def references(notebook):
+    """Lessons, exercises and steps that the text names are there; a link says what it leads to."""
+    if not strict(notebook):
+        return
+    numbers = {int(cell.id[2:-5]) for cell in notebook.code if re.fullmatch(r"ex\d+-stub", cell.id)}
+    text = "\n\n".join(cell.source for cell in notebook.markdown)
+    steps = {int(number) for number in re.findall(r"\*\*Step (\d+)", text)}
+    for cell in notebook.markdown:
+        plain = re.sub(r"```.*?```|`[^`\n]+`|\]\([^)]*\)", " ", cell.source, flags=re.S)
+        for number in named("lessons?", plain):
+            if number not in LESSONS:
+                yield f"{cell.id}: there is no lesson {number}: lessons are named 00 to 08, side lessons 00a"
+        elsewhere = re.sub(
+            r"lessons? \d+[a-z]?(?:'s)?,? (?:exercises?|steps?)" + LIST, " ", plain, flags=re.I
+        )
+        elsewhere = re.sub(r"(?:exercises?|steps?)" + LIST + r" of lesson \d+", " ", elsewhere, flags=re.I)
+        for kind, there in (("exercise", numbers), ("step", steps)):
+            for number in named(kind + "s?", elsewhere):
+                if number.isdigit() and int(number) not in there:
+                    yield f"{cell.id}: this lesson has no {kind} {number}: it has {sorted(there)}"
+        for words, target in re.findall(r"\[([^\]]*)\]\((?:\.\./)?(\d\d[a-z]?)_\w+\.ipynb", cell.source):
+            for number in named("lessons?", words):
+                if number != target:
+                    yield f"{cell.id}: a link says lesson {number} and leads to lesson {target}"
+
+
+def named(kind: str, text: str) -> list[str]:
+    found = re.findall(rf"\b{kind}({LIST})", text, re.I)
+    return [number for numbers in found for number in re.findall(r"\d+[a-z]?", numbers)]
+
+
+@rule("lesson")
+def listed_tags(notebook):
+    """The line **Tags** of the title names, in full or short (EQ-RMS, -LN), the equations that are stated."""
+    if not strict(notebook):
+        return
+    text = "\n\n".join(cell.source for cell in notebook.markdown)
+    title = notebook.markdown[0]
+    line = re.search(r"\*\*Tags\*\*(.*)", title.source)
+    if not line:
+        yield f"{title.id}: the title has a line **Tags** EQ-…, with every equation that the lesson states"
+        return
+    listed = set(full_names(re.findall(r"EQ-[A-Z0-9-]+|(?<=\s)-[A-Z0-9-]+", line[1])))
+    stated_here = set(re.findall(r"^\*\*\[(EQ-[A-Z0-9-]+)\]\*\*", text, re.M))
+    for tag in sorted(listed - stated_here):
+        yield f"{title.id}: {tag} is in the line **Tags**, and stated nowhere in the lesson"
+    for tag in sorted(stated_here - listed):
+        yield f"{title.id}: {tag} is stated in the lesson, and missing in the line **Tags**"
+
+
+def full_names(names):
+    """EQ-RMS, -LN -> EQ-RMS, EQ-RMS-LN: a short name goes on from the last full one."""
+    full = ""
+    for name in names:
+        full = full if name.startswith("-") else name
+        yield full + name if name.startswith("-") else name
