@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from normcourse.checks.verdict import Slip, exercise, expect, parts, unchanged
+from normcourse.checks.probes import unchanged
+from normcourse.checks.verdict import Slip, exercise, expect, parts
 from normlib import functional, gradients
 
 MOMENTUM, EPS = 0.25, 0.5  # large, so that a forgotten eps or a reversed momentum shows
@@ -42,8 +43,8 @@ def running_variance(student) -> None:
     kept = 0.9**10
     slips = {
         "with the biased variance nothing would move; the buffer takes the unbiased one, here 2.": 1.0,
-        "that is the limit; ten steps do not get there, 0.9**10 of the start is left.": 2.0,
-        "the momentum is reversed: torch's momentum 0.1 is the weight of the NEW batch.": 2 - 0.1**10,
+        "that is the limit; ten steps do not get there, 0.9**10 of the start is left. Or is the momentum "
+        "reversed? torch's momentum 0.1 is the weight of the NEW batch.": 2.0,
         "that is after one batch; there are ten.": 1.1,
         "the start is missing: 0.9**10 of the initial 1 is still there.": 2 * (1 - kept),
         "that is after nine batches; there are ten.": 2 - 0.9**9,

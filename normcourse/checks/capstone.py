@@ -11,7 +11,8 @@ from types import SimpleNamespace
 
 import torch
 
-from normcourse.checks.verdict import Slip, call, exercise, expect, parts
+from normcourse.checks.probes import call
+from normcourse.checks.verdict import Slip, exercise, expect, parts
 
 RUN = {"norms": [2.0, 2.2, 2.8, 0.8], "right": [200, 340, 360, 372, 390], "steps": [5, 10, 15, 20, 25]}
 OF = 400  # right answers out of; 360 are exactly 90 %

@@ -3,7 +3,9 @@
 import torch
 from torch import Tensor
 
-from normcourse.checks.verdict import Slip, exercise, expect, parts, unchanged
+from normcourse import draw
+from normcourse.checks.probes import unchanged
+from normcourse.checks.verdict import Slip, exercise, expect, parts
 from normlib import gradients
 
 
@@ -27,8 +29,8 @@ def slope_at_zero(answer) -> None:
 @exercise("Exercise 2 (the Bernoulli line)")
 def bernoulli(student) -> None:
     """student(x, u, d) -> du/dx for u = 1/y^2.  [EQ-BERNOULLI]"""
-    x = _draw(5)
-    for d, u in ((16, 0.3 + _draw(5, seed=1).square()), (9, (x.square() + 2) / (9 * x.square()))):
+    x = draw(5)
+    for d, u in ((16, 0.3 + draw(5, seed=1).square()), (9, (x.square() + 2) / (9 * x.square()))):
         x_before, u_before = x.clone(), u.clone()
         got = student(x, u, d)
         unchanged("x", x_before, x)
@@ -58,7 +60,7 @@ def _bernoulli_slips(x: Tensor, u: Tensor, d: int) -> dict[str, Tensor]:
 @exercise("Exercise 3 (the true c)")
 def true_c(student) -> None:
     """student(x) -> (..., D), the sum of the squares of the others.  [EQ-DYISRU-EXACT]"""
-    for x in (_draw(4, 4), 1 + _draw(2, 3, 5)):
+    for x in (draw(4, 4), 1 + draw(2, 3, 5)):
         expect(_call(student, x), _others(x), _c_slips(x), "c")
     outlier = torch.tensor([[3e9, 1.0, 2.0, 2.0]], dtype=torch.float64)
     got, want = _call(student, outlier), _others(outlier)
@@ -99,7 +101,7 @@ def _c_slips(x: Tensor) -> dict[str, Tensor]:
 def backward_log(student) -> None:
     """student(dy, x, log_c, scale) -> (dx, dlog_c), log_c of shape (1,).  [EQ-DYISRU-GRAD]"""
     for shape, scale in (((3, 4), 2.0), ((2, 3, 5), 1.5)):
-        dy, x, log_c = _draw(*shape), 1 + _draw(*shape, seed=1), torch.tensor([0.7], dtype=torch.float64)
+        dy, x, log_c = draw(*shape), 1 + draw(*shape, seed=1), torch.tensor([0.7], dtype=torch.float64)
         before = [t.clone() for t in (dy, x, log_c)]
         got_dx, got_dlog = parts(student(dy, x, log_c, scale), "dx", "dlog_c")
         for name, old, new in zip(("dy", "x", "log_c"), before, (dy, x, log_c), strict=True):
@@ -155,7 +157,3 @@ def _call(student, x: Tensor) -> Tensor:
     got = student(x)
     unchanged("x", before, x)
     return got
-
-
-def _draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))

@@ -10,7 +10,9 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
-from normcourse.checks.verdict import call, exercise, expect, parts
+from normcourse import draw
+from normcourse.checks.probes import call
+from normcourse.checks.verdict import exercise, expect, parts
 from normlib import functional, gradients
 
 BEND = 4 / (3 * math.sqrt(3))
@@ -168,7 +170,7 @@ def bounds(student: tuple) -> None:
 @exercise("Exercise 2 (the backward of DyT)")
 def dyt_backward(student: Callable) -> None:
     """student(dy, x, alpha, weight, scale) -> (dx, dalpha, dweight, dbias); dy and x (3, 5)."""
-    dy, x, w = _draw(0, 3, 5), _draw(1, 3, 5), torch.linspace(0.5, 2.5, 5, dtype=torch.float64)
+    dy, x, w = draw(3, 5), draw(3, 5, seed=1), torch.linspace(0.5, 2.5, 5, dtype=torch.float64)
     alpha = torch.tensor([0.7], dtype=torch.float64)
     got = call(student, dy=dy, x=x, alpha=alpha, weight=w, scale=2.0)
     names = ("dx", "dalpha", "dweight", "dbias")
@@ -183,7 +185,7 @@ def dyt_backward(student: Callable) -> None:
 @exercise("Exercise 3 (RMSNorm to the official DyT)")
 def official(student: Callable) -> None:
     """student(weight, rho) -> (alpha (1,), weight (D,)); D = 16."""
-    w, rho = _draw(2, 16), 3.0
+    w, rho = draw(16, seed=2), 3.0
     alpha, weight = parts(call(student, weight=w, rho=rho), "alpha", "weight")
     v = SimpleNamespace(w=w, rho=rho, root=4.0)
     one = torch.ones(1, dtype=torch.float64)
@@ -197,7 +199,7 @@ def official(student: Callable) -> None:
 @exercise("Exercise 4 (causal attention with a cap)")
 def capped_attention(student: Callable) -> None:
     """student(q, k, cap) -> probabilities (6, 6); q and k (6, 4)."""
-    q, k = 3 * _draw(3, 6, 4), _draw(4, 6, 4)
+    q, k = 3 * draw(6, 4, seed=3), draw(6, 4, seed=4)
     logits, past = q @ k.T / 2, torch.ones(6, 6, dtype=torch.bool).tril()
     v = SimpleNamespace(logits=logits, cap=CAP, root=2.0, past=past, cap_of=_capped)
     want = attend(_capped(logits))
@@ -224,7 +226,3 @@ def _capped(logits: Tensor) -> Tensor:
 
 def _values(table: dict[str, Callable], v: SimpleNamespace) -> dict[str, Tensor]:
     return {message: wrong(v) for message, wrong in table.items()}
-
-
-def _draw(seed: int, *shape: int) -> Tensor:
-    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))

@@ -5,7 +5,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from normcourse.checks.verdict import Slip, exercise, expect, parts, unchanged
+from normcourse import draw
+from normcourse.checks.probes import unchanged
+from normcourse.checks.verdict import Slip, exercise, expect, parts
 from normlib import functional
 
 EPS = 0.5  # large, so that a forgotten or misplaced eps shows
@@ -16,7 +18,9 @@ GROUPS = 2  # of 6 channels; images are (2, 6, 2, 6), so a gain left on the last
 @exercise("Exercise 1 (layer norm)")
 def layer_norm(student) -> None:
     """student(x, normalized_shape, weight, bias, eps) for x (..., *normalized_shape)."""
-    x, weight, bias = _draw(*SHAPE, *SHAPE), _draw(*SHAPE, seed=2), _draw(*SHAPE, seed=3)
+    x = 1 + draw(*SHAPE, *SHAPE, seed=1)
+    weight = 1 + draw(*SHAPE, seed=2)
+    bias = 1 + draw(*SHAPE, seed=3)
     got = _untouched(student, (x, SHAPE, weight, bias, EPS), ("x", "", "weight", "bias", ""))
     want = functional.layer_norm(x, SHAPE, weight, bias, EPS)
     expect(got, want, _layer_norm_slips(x, weight, bias))
@@ -34,7 +38,9 @@ def layer_norm(student) -> None:
 @exercise("Exercise 2 (group norm)")
 def group_norm(student) -> None:
     """student(x, num_groups, weight, bias, eps) for x (N, C, ...)."""
-    x, weight, bias = _draw(2, 6, 2, 6), _draw(6, seed=2), _draw(6, seed=3)
+    x = 1 + draw(2, 6, 2, 6, seed=1)
+    weight = 1 + draw(6, seed=2)
+    bias = 1 + draw(6, seed=3)
     got = _untouched(student, (x, GROUPS, weight, bias, EPS), ("x", "", "weight", "bias", ""))
     expect(got, functional.group_norm(x, GROUPS, weight, bias, EPS), _group_norm_slips(x, weight, bias))
     vectors = x[:, :, 0, 0]
@@ -45,10 +51,10 @@ def group_norm(student) -> None:
 @exercise("Exercise 3 (a Pre-LN stack)")
 def pre_ln(student) -> None:
     """student(x, branches, norms): the norms are one more than the branches."""
-    x = _draw(3, 4)
-    branches = [partial(_branch, _draw(4, 4, seed=seed)) for seed in (4, 5)]
+    x = 1 + draw(3, 4, seed=1)
+    branches = [partial(_branch, 1 + draw(4, 4, seed=seed)) for seed in (4, 5)]
     norms = [
-        partial(functional.layer_norm, normalized_shape=(4,), weight=1 + _draw(4, seed=k)) for k in (6, 7, 8)
+        partial(functional.layer_norm, normalized_shape=(4,), weight=2 + draw(4, seed=k)) for k in (6, 7, 8)
     ]
     got = _untouched(student, (x, branches, norms), ("x", "", ""))
     want = x + branches[0](norms[0](x))
@@ -66,10 +72,6 @@ def merge(student) -> None:
     *_, m2 = parts(student((2, 1e9 + 3, 2.0), (3, 1e9 + 9, 6.0)), "count", "mean", "m2")
     if abs(float(m2) - 51.2) > 0.01:  # means near 1e9 are rounded to 1e-7
         raise Slip("m2 is lost at mean 1e9: no mean may be squared, only the difference of two means.")
-
-
-def _draw(*shape: int, seed: int = 1) -> Tensor:
-    return 1 + torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def _untouched(student, arguments: tuple, names: tuple):
@@ -149,7 +151,7 @@ def _affine_slips(x, w, b, dims) -> dict[str, Tensor]:
 
 
 def _check_large_mean(student) -> None:
-    x = (1e4 + _draw(32, 64)).float()
+    x = (1e4 + draw(32, 64, seed=1)).float()
     ones, zeros = torch.ones(64, dtype=x.dtype), torch.zeros(64, dtype=x.dtype)
     got, want = student(x, (64,), ones, zeros, 1e-5), functional.layer_norm(x, (64,), ones, zeros)
     tolerance = 1e-2  # the mean is rounded to 1e4 * 6e-8; mean of squares minus squared mean misses by 1

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from normcourse.checks.verdict import Slip, exercise, expect, parts, unchanged
+from normcourse import draw
+from normcourse.checks.probes import unchanged
+from normcourse.checks.verdict import Slip, exercise, expect, parts
 from normlib import functional, gradients
 
 MAX_DIFFERING = 0.02  # of half-precision outputs: float32 instead of float64 inside moves well under 0.1 %
@@ -43,7 +45,7 @@ def rms_norm(student) -> None:
 def fold_centring(student) -> None:
     """student(weight, bias) -> the same for the layer that writes the centred row.  [EQ-RMS-FOLD]"""
     for out, inputs in ((5, 5), (6, 3)):
-        weight, bias = _draw(out, inputs), 2 + _draw(out, seed=1)
+        weight, bias = draw(out, inputs), 2 + draw(out, seed=1)
         weight_before, bias_before = weight.clone(), bias.clone()
         got_weight, got_bias = parts(student(weight, bias), "weight", "bias")
         unchanged("weight", weight_before, weight)
@@ -60,7 +62,7 @@ def fold_centring(student) -> None:
 @exercise("Exercise 4 (Gemma's gain)")
 def gemma_rms_norm(student) -> None:
     """student(x, stored, eps): the gain is 1 + stored, added in float32; one rounding.  [EQ-RMS]"""
-    x, stored, eps = 1 + _draw(4, 4), 0.3 * _draw(4, seed=1), 0.1
+    x, stored, eps = 1 + draw(4, 4), 0.3 * draw(4, seed=1), 0.1
     xhat = functional.rms_norm(x, (4,), eps=eps)
     slips = {
         "the gain is 1 + stored: with stored = 0 the norm returns the normalized row, not 0.": xhat * stored,
@@ -76,11 +78,11 @@ def gemma_rms_norm(student) -> None:
     expect(_call(student, x, stored, eps), xhat * (1 + stored), slips, rtol=1e-5, atol=1e-6)
 
     _gemma_in_bfloat16(student)
-    _no_overflow(_call(student, (300 * _draw(4, 64)).half(), torch.zeros(64).half(), 1e-6))
+    _no_overflow(_call(student, (300 * draw(4, 64)).half(), torch.zeros(64).half(), 1e-6))
 
 
 def _gemma_in_bfloat16(student) -> None:
-    x, stored = (3 * _draw(64, 256)).bfloat16(), (0.003 + 1e-4 * _draw(256, seed=1)).bfloat16()
+    x, stored = (3 * draw(64, 256)).bfloat16(), (0.003 + 1e-4 * draw(256, seed=1)).bfloat16()
     xhat32 = functional.rms_norm(x.float(), (256,), eps=1e-6)
     slips = {
         "1 + stored was added in bfloat16, where 1.003 is 1: convert stored to float32 first.": (
@@ -95,14 +97,14 @@ def _gemma_in_bfloat16(student) -> None:
 
 
 def _float64_rows(student) -> None:
-    x, weight, eps = 1 + _draw(4, 4), _draw(4, seed=1), 0.5  # square, so that a lost keepdim still broadcasts
+    x, weight, eps = 1 + draw(4, 4), draw(4, seed=1), 0.5  # square, so that a lost keepdim still broadcasts
     want = functional.rms_norm(x, (4,), weight, eps)
     got = _call(student, x, weight, eps)
     same_kind = isinstance(got, Tensor) and (got.dtype, got.shape) == (want.dtype, want.shape)
     if same_kind and 1e-10 < (got - want).abs().max() < 1e-5:
         raise Slip("float64 is computed in float32: use x.to(torch.promote_types(x.dtype, torch.float32)).")
     expect(got, want, _rms_slips(x, weight, eps))
-    x, weight = _draw(2, 3, 5, seed=2), _draw(5, seed=3)
+    x, weight = draw(2, 3, 5, seed=2), draw(5, seed=3)
     want = functional.rms_norm(x, (5,), weight, eps)
     expect(_call(student, x, weight, eps), want, what="the output for (2, 3, 5)")
 
@@ -136,8 +138,8 @@ def _rms_slips(x: Tensor, weight: Tensor, eps: float) -> dict[str, Tensor]:
 
 
 def _gradient(student) -> None:
-    x, weight, eps = _draw(3, 6).requires_grad_(), _draw(6, seed=1).requires_grad_(), 1e-3
-    grad_output = _draw(3, 6, seed=2)
+    x, weight, eps = draw(3, 6).requires_grad_(), draw(6, seed=1).requires_grad_(), 1e-3
+    grad_output = draw(3, 6, seed=2)
     output = student(x, weight, eps)
     if not output.requires_grad:
         raise Slip("no gradient passes: avoid .data, .detach(), .item(), no_grad and NumPy.")
@@ -155,10 +157,10 @@ def _gradient(student) -> None:
 
 
 def _half_rows(student) -> None:
-    large = (300 * _draw(4, 64)).half()
+    large = (300 * draw(4, 64)).half()
     _no_overflow(_call(student, large, torch.ones(64).half(), 1e-6))
     for dtype in (torch.float16, torch.bfloat16):
-        x, weight = _draw(64, 256).to(dtype), (1 + 0.1 * _draw(256, seed=1)).to(dtype)
+        x, weight = draw(64, 256).to(dtype), (1 + 0.1 * draw(256, seed=1)).to(dtype)
         xhat = functional.rms_norm(x.float(), (256,), eps=1e-6)
         slips = {
             "x was rounded before the gain (Llama's order) and the product again, and two roundings miss the "
@@ -227,7 +229,3 @@ def _fold_slips(weight: Tensor) -> dict[str, Tensor]:
         ] = weight - weight.mean(1)
     slips["the layout is (out, in), not (in, out): no transpose."] = (weight - weight.mean(0)).T
     return slips
-
-
-def _draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))

@@ -1,17 +1,45 @@
-"""What the checks of all lessons share: the verdict line, and comparisons that name a slip.
+"""How a check is written: a verdict of one line, and comparisons that name the slip.
+
+    SLIPS = {  # what the check says: the wrong answer that earns it
+        "divide by D, not by D - 1.": lambda x, eps: standardize(x, eps, correction=1),
+        "eps is not used.": lambda x, eps: standardize(x, 0.0),
+    }
 
     @exercise("Exercise 1 (layer norm)")
     def layer_norm(student):
-        expect(student(x), truth, slips={"divide by D, not by D - 1": unbiased})
+        cases = [{"x": draw(3, 5), "eps": 0.5}, {"x": draw(2, 3, 7), "eps": 0.1}]
+        calls(forbid(student, "layer_norm", "normlib"), reference, *cases, slips=SLIPS)
+        same_gradients(student, reference, cases[0])
 
-`layer_norm(my_function)` then prints "[ ] … not attempted yet", "[x] … <the slip>" or "[ok] …".
+`layer_norm(my_function)` then prints "[ ] … not attempted yet", "[x] … <the slip>" or "[ok] …". A check
+never raises, gives up on an endless loop, and restores torch's default dtype.
+
+In this file:
+    exercise(title)                makes a check out of a probe that raises Slip
+    expect(got, want, slips)       one value: a tensor, a number of any library, or a SymPy expression
+    parts(got, "dx", "dw")         a result that should be a tuple of so many parts
+In probes.py, for an answer that is a function:
+    call(student, x=x, eps=eps)    one call with copies of the arguments; Slip if it wrote into one
+    calls(student, reference, *cases, slips)           the same values in each case, of different shapes
+    same_gradients(student, reference, case, slips)    and the same gradients: finds detach and no_grad
+    forbid(student, "autograd", "normlib", "softmax", largest=64)    the student, but for these means
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
+
+from normcourse.checks import guard
+from normcourse.checks.values import (
+    as_expression,
+    as_number,
+    at_points,
+    describe,
+    is_expression,
+    points_of,
+)
 
 
 class Slip(Exception):
@@ -43,88 +71,162 @@ def exercise(title: str) -> Callable:
 
 
 def _judge(probe: Callable, answers: tuple, title: str) -> str:
-    if any(answer is None or answer is Ellipsis for answer in answers):
-        return f"[ ] {title}: not attempted yet"
+    not_attempted = f"[ ] {title}: not attempted yet"
+    if any(_is_blank(answer) for answer in answers):
+        return not_attempted
     try:
-        probe(*answers)
+        with guard.guarded():
+            probe(*answers)
     except Slip as slip:
         return f"[x] {title}: {slip}"
+    except guard.TooLong:
+        return f"[x] {title}: your code ran for more than {guard.SECONDS} s; does a loop never end?"
     except (Exception, SystemExit) as error:  # the student's code may raise anything
-        from_torch = "not implemented for" in str(error)  # its words for a dtype without a kernel
-        if isinstance(error, NotImplementedError) and not from_torch:
-            return f"[ ] {title}: not attempted yet"
-        first_line = (str(error).splitlines() or ["no message"])[0]
-        return f"[x] {title}: your code raised {type(error).__name__}: {first_line}"
+        if _is_stub(error, answers):
+            return not_attempted
+        return f"[x] {title}: your code raised {one_line(error)}"
     return f"[ok] {title}"
+
+
+def one_line(error: BaseException) -> str:
+    """The type of an error and the first line of its message."""
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
+
+
+def _is_blank(answer) -> bool:
+    """None, `...`, or several of them."""
+    if isinstance(answer, tuple | list) and answer:
+        return all(_is_blank(part) for part in answer)
+    return answer is None or answer is Ellipsis
+
+
+class _Untouched(NotImplementedError):
+    """The student's function returned `...`."""
+
+
+def _is_stub(error: BaseException, answers: tuple) -> bool:
+    """Whether the answer itself raised a bare NotImplementedError: libraries give theirs a message."""
+    if isinstance(error, _Untouched):
+        return True
+    if not isinstance(error, NotImplementedError) or str(error):
+        return False
+    frame = error.__traceback__
+    while frame.tb_next is not None:
+        frame = frame.tb_next
+    homes = {getattr(answer, "__module__", None) for answer in answers}
+    return frame.tb_frame.f_globals.get("__name__") in homes
 
 
 def expect(
     got,
-    want: Tensor | float,
-    slips: Mapping[str, Tensor | float] | None = None,
+    want,
+    slips: Mapping | None = None,
     what: str = "the output",
     rtol: float = 1e-9,
     atol: float = 1e-12,
 ) -> None:
-    """Raise Slip unless got is want: a tensor of its shape, dtype and values, or a number.
+    """Raise Slip unless got is want: a tensor of its shape, dtype and values, a number, or an expression.
 
     slips maps a message to the wrong value that this mistake produces; the first that fits is named.
+    Expressions are equal where their values are, at random points; a symbol of `want` may be positive.
     """
-    if not isinstance(want, Tensor):
-        got, want = _as_number(got, what), torch.tensor(float(want), dtype=torch.float64)
-    if not isinstance(got, Tensor):
-        raise Slip(f"{what} is {_describe(got)}, expected a tensor of shape {tuple(want.shape)}.")
-    if got.shape == want.shape and got.dtype == want.dtype and _close(got, want, rtol, atol):
+    tables = {message: [wrong] for message, wrong in (slips or {}).items()}
+    expect_all([got], [want], tables, [what], rtol, atol)
+
+
+def expect_all(
+    gots: Sequence,
+    wants: Sequence,
+    slips: Mapping[str, Sequence],
+    labels: Sequence[str],
+    rtol: float = 1e-9,
+    atol: float = 1e-12,
+) -> None:
+    """Raise Slip unless each of gots is its want. A slip, one wrong value a want, is named if all fit."""
+    truths = []
+    values = []
+    for got, want, label in zip(gots, wants, labels, strict=True):
+        value, truth = _alike(got, want, label)
+        values.append(value)
+        truths.append(truth)
+    faults = [i for i, value in enumerate(values) if not _same(value, truths[i], rtol, atol)]
+    if not faults:
         return
-    for message, wrong in (slips or {}).items():
+    first = faults[0]
+    for places in (range(len(values)), [first]):  # a second mistake may hide the first one elsewhere
+        for message, wrongs in slips.items():
+            if all(_fits(gots[i], wrongs[i], wants[i], rtol, atol) for i in places):
+                raise Slip(message)
+    raise Slip(_difference(values[first], truths[first], labels[first]))
+
+
+def _alike(got, want, label: str) -> tuple[Tensor, Tensor]:
+    """got and want as two tensors that can be compared, or Slip: got is another kind of thing."""
+    if got is Ellipsis:
+        raise _Untouched
+    if isinstance(want, Tensor):
+        if not isinstance(got, Tensor):
+            raise Slip(f"{label} is {describe(got)}, expected a tensor of shape {tuple(want.shape)}.")
+        return got, want
+    if is_expression(want) and want.free_symbols:
+        return _expressions(got, want, label)
+    try:
+        return _number(got), _number(want)
+    except (TypeError, ValueError, OverflowError):
+        raise Slip(f"{label} is {describe(got)}, expected a number.") from None
+
+
+def _number(value) -> Tensor:
+    return torch.tensor(as_number(value), dtype=torch.float64)
+
+
+def _expressions(got, want, label: str) -> tuple[Tensor, Tensor]:
+    names = sorted(symbol.name for symbol in want.free_symbols)
+    expected = f"expected an expression in {', '.join(names)}"
+    try:
+        expression = got if is_expression(got) else as_expression(got)
+    except (TypeError, ValueError, OverflowError):
+        raise Slip(f"{label} is {describe(got)}, {expected}.") from None
+    unknown = sorted({symbol.name for symbol in expression.free_symbols} - set(names))
+    if unknown:
+        raise Slip(f"{label} holds {', '.join(unknown)}, {expected}.")
+    points = points_of([expression, want])
+    try:
+        return at_points(expression, points), at_points(want, points)
+    except (TypeError, ValueError):
+        raise Slip(f"{label} has no value that can be computed, {expected}.") from None
+
+
+def _same(value: Tensor, truth: Tensor, rtol: float, atol: float) -> bool:
+    alike = value.shape == truth.shape and value.dtype == truth.dtype
+    return alike and torch.allclose(value, truth, rtol=rtol, atol=atol, equal_nan=True)
+
+
+def _fits(got, wrong, want, rtol: float, atol: float) -> bool:
+    """Whether got is this slip's value; its dtype may be another one."""
+    if isinstance(want, Tensor):
         wrong = torch.as_tensor(wrong, dtype=want.dtype)
-        if got.shape == wrong.shape and _close(got, wrong, rtol, atol):
-            raise Slip(message)
-    if got.shape != want.shape:
-        raise Slip(f"{what} has shape {tuple(got.shape)}, expected {tuple(want.shape)}.")
-    if got.dtype != want.dtype:
-        raise Slip(f"{what} has dtype {got.dtype}, expected {want.dtype}.")
-    if not got.isfinite().all():
-        raise Slip(f"{what} holds NaN or infinity.")
-    raise Slip(f"{what} is off by up to {(got - want).abs().max().item():.2g}.")
+        got = got.to(want.dtype)
+    try:
+        value, truth = _alike(got, wrong, "")
+    except (Slip, TypeError, ValueError):
+        return False
+    return _same(value, truth, rtol, atol)
+
+
+def _difference(value: Tensor, truth: Tensor, label: str) -> str:
+    if value.shape != truth.shape:
+        return f"{label} has shape {tuple(value.shape)}, expected {tuple(truth.shape)}."
+    if value.dtype != truth.dtype:
+        return f"{label} has dtype {value.dtype}, expected {truth.dtype}."
+    if not value.isfinite().all():
+        return f"{label} holds NaN or infinity."
+    return f"{label} is off by up to {(value - truth).abs().max().item():.2g}."
 
 
 def parts(got, *names: str) -> tuple:
     """got as a tuple with one part a name, or Slip."""
     if not isinstance(got, tuple | list) or len(got) != len(names):
-        raise Slip(f"the result is {_describe(got)}, expected a tuple ({', '.join(names)}).")
+        raise Slip(f"the result is {describe(got)}, expected a tuple ({', '.join(names)}).")
     return tuple(got)
-
-
-def call(student: Callable, **arguments):
-    """What student makes of copies of the arguments; Slip if it wrote into one."""
-    copies = {name: a.clone() if isinstance(a, Tensor) else a for name, a in arguments.items()}
-    result = student(*copies.values())
-    for name, before in arguments.items():
-        if isinstance(before, Tensor):
-            unchanged(name, before, copies[name])
-    return result
-
-
-def unchanged(name: str, before: Tensor, after: Tensor) -> None:
-    """Raise Slip if the student's code wrote into a tensor that it was given."""
-    if not torch.equal(before, after):
-        raise Slip(f"{name} was changed in place; the caller still needs it. Write into a new tensor.")
-
-
-def _as_number(got, what: str) -> Tensor:
-    if isinstance(got, Tensor) and got.numel() == 1:
-        got = got.item()
-    if isinstance(got, bool) or not isinstance(got, int | float):
-        raise Slip(f"{what} is {_describe(got)}, expected a number.")
-    return torch.tensor(float(got), dtype=torch.float64)
-
-
-def _close(got: Tensor, want: Tensor, rtol: float, atol: float) -> bool:
-    return torch.allclose(got.to(want.dtype), want, rtol=rtol, atol=atol, equal_nan=True)
-
-
-def _describe(got) -> str:
-    if got is None:
-        return "None (is the return missing?)"
-    return f"a {type(got).__name__}" + (f" of length {len(got)}" if isinstance(got, tuple | list) else "")

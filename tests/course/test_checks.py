@@ -12,6 +12,7 @@ import nbformat
 import pytest
 import torch
 
+from tests.course.slip_tables import mixed_up
 from tests.course.solutions import SOLUTIONS, load
 from tests.notebooks.nbstrict import left_out_here
 
@@ -66,6 +67,12 @@ def test_what_is_not_attempted_is_not_wrong(lesson, name, arguments, nothing):
         nothing = None  # the answer is a number, and has no stub to call
     verdict = check_of(lesson, name)(*[nothing] * len(arguments))
     assert verdict.startswith("[ ]") and verdict.endswith("not attempted yet")
+
+
+@every_exercise
+def test_the_slips_of_a_check_differ_on_its_inputs(lesson, name, arguments):
+    answers = [load(lesson)[argument] for argument in arguments]
+    assert mixed_up(check_of(lesson, name), *answers) == []
 
 
 def raises_an_error(*arguments):

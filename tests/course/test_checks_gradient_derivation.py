@@ -185,6 +185,9 @@ def test_a_wrong_answer_is_told_its_slip(name, answer, message):
     assert verdict.startswith("[x]") and message in verdict
 
 
-@pytest.mark.parametrize("answer", [3.0, (1, 2, 3), "four", ("a", "b", "c", "d"), (None,) * 4, torch.ones(4)])
+NO_SIZES = [3.0, (1, 2, 3), "four", ("a", "b", "c", "d"), (1, 2, 3, None), torch.ones(4)]
+
+
+@pytest.mark.parametrize("answer", NO_SIZES)
 def test_the_check_of_sizes_never_raises(answer):
     assert check.sizes(answer).startswith("[x]")

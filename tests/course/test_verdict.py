@@ -1,11 +1,18 @@
 """checks/verdict.py: a check prints one line, names the slip and never raises."""
 
+import decimal
+import fractions
 import sys
 
+import numpy
 import pytest
+import sympy
 import torch
 
-from normcourse.checks.verdict import Verdict, exercise, expect, parts, unchanged
+from normcourse.checks import guard
+from normcourse.checks.probes import unchanged
+from normcourse.checks.verdict import Verdict, exercise, expect, parts
+from normlib import functional
 
 WANT = torch.tensor([1.0, 2.0], dtype=torch.float64)
 
@@ -29,6 +36,20 @@ def missing_kernel(x):
     raise NotImplementedError('"norm" not implemented for Long')
 
 
+class Misspelt(torch.nn.Module):
+    def forwrad(self, x):
+        return x
+
+
+class Stub(torch.nn.Module):
+    def forward(self, x):
+        raise NotImplementedError
+
+
+def empty(x):
+    return ...
+
+
 def writes_into_its_input(x):
     return x.mul_(1.0).add_(1.0).sub_(0.0) * 0 + WANT
 
@@ -38,6 +59,15 @@ VERDICTS = [
     (stub, "[ ] Exercise 0 (demo): not attempted yet"),
     (None, "[ ] Exercise 0 (demo): not attempted yet"),
     (..., "[ ] Exercise 0 (demo): not attempted yet"),
+    ((None, ...), "[ ] Exercise 0 (demo): not attempted yet"),
+    (Stub(), "[ ] Exercise 0 (demo): not attempted yet"),
+    (empty, "[ ] Exercise 0 (demo): not attempted yet"),
+    (Misspelt(), "your code raised NotImplementedError: Module [Misspelt] is missing"),
+    (
+        lambda x: functional.softcap(torch.tensor([1, 2]), 3.0),
+        "raised NotImplementedError: softcap",
+    ),
+    (lambda x: torch.autograd.Function.forward(x), "your code raised NotImplementedError: You must"),
     (lambda x: 2 * x, "[x] Exercise 0 (demo): twice as much"),
     (lambda x: x.sum(), "[x] Exercise 0 (demo): the sum"),
     (lambda x: x + 0.5, "[x] Exercise 0 (demo): the output is off by up to 0.5."),
@@ -78,6 +108,20 @@ NUMBERS = [
     (0.25, "[ok]"),
     (0.2501, "[ok]"),
     (torch.tensor(0.25), "[ok]"),
+    (torch.tensor([0.25]), "[ok]"),
+    (numpy.float32(0.25), "[ok]"),
+    (numpy.array(0.25), "[ok]"),
+    (fractions.Fraction(1, 4), "[ok]"),
+    (decimal.Decimal("0.25"), "[ok]"),
+    (sympy.Rational(1, 4), "[ok]"),
+    (sympy.sqrt(sympy.Integer(1) / 16), "[ok]"),
+    (sympy.exp(-sympy.log(4)), "[ok]"),
+    (sympy.Symbol("x"), "a Symbol, expected a number"),
+    (sympy.I / 4, "expected a number"),
+    (0.25 + 0j, "a complex, expected a number"),
+    (numpy.bool_(True), "expected a number"),
+    (numpy.array([True]), "expected a number"),
+    (numpy.zeros(2), "a ndarray, expected a number"),
     (0.5, "that is the root"),
     (0.3, "off by up to 0.05"),
     ("0.25", "a str, expected a number"),
@@ -110,3 +154,78 @@ def check_parts(student):
 )
 def test_parts_asks_for_the_right_number_of_results(result, piece):
     assert piece in check_parts(lambda: result)
+
+
+@exercise("an integer")
+def check_integer(answer):
+    expect(answer, 2)
+
+
+@pytest.mark.parametrize("answer", [2, 2.0, numpy.int64(2), sympy.Integer(2)], ids=repr)
+def test_an_integer_of_any_library_is_an_integer(answer):
+    assert check_integer(answer).startswith("[ok]")
+
+
+ALPHA, X = sympy.symbols("alpha x", positive=True)
+ANY_X = sympy.Symbol("x")
+
+
+@exercise("an expression")
+def check_expression(answer):
+    want = ALPHA * (1 - sympy.tanh(ALPHA * X) ** 2)
+    slips = {"alpha is missing.": 1 - sympy.tanh(ALPHA * X) ** 2, "that is the slope at 0.": ALPHA}
+    expect(answer, want, slips, "the slope")
+
+
+EXPRESSIONS = [
+    (ALPHA / sympy.cosh(ALPHA * X) ** 2, "[ok]"),
+    (sympy.Derivative(sympy.tanh(ALPHA * X), X), "[ok]"),
+    (sympy.Symbol("alpha") * (1 - sympy.tanh(sympy.Symbol("alpha") * ANY_X) ** 2), "[ok]"),
+    (1 / sympy.cosh(ALPHA * X) ** 2, "alpha is missing."),
+    (ALPHA, "that is the slope at 0."),
+    (ALPHA * X, "the slope is off by up to"),
+    (sympy.Symbol("t") * X, "the slope holds t, expected an expression in alpha, x."),
+    (sympy.Function("f")(X), "the slope has no value that can be computed, expected an expression"),
+    (0.5, "the slope is off by up to"),
+    (lambda x: x, "the slope is a function, expected an expression in alpha, x."),
+    ("alpha", "the slope is a str, expected an expression in alpha, x."),
+]
+
+
+@pytest.mark.parametrize(("answer", "piece"), EXPRESSIONS, ids=range(len(EXPRESSIONS)))
+def test_an_expression_is_judged_by_its_values(answer, piece):
+    assert piece in check_expression(answer)
+
+
+def test_a_real_symbol_is_tried_at_negative_values_too():
+    @exercise("a root")
+    def check_root(answer):
+        expect(answer, sympy.Abs(ANY_X), slips={"the sign is lost.": ANY_X})
+
+    assert check_root(sympy.sqrt(ANY_X**2)).startswith("[ok]")
+    assert "the sign is lost." in check_root(ANY_X)
+
+
+def test_a_loop_that_never_ends_ends_with_a_message(monkeypatch):
+    def for_ever(x):
+        while True:
+            try:
+                x = x + 0
+            except Exception:
+                return x
+
+    monkeypatch.setattr(guard, "SECONDS", 0.05)
+    assert "your code ran for more than" in check(for_ever)
+    assert check(lambda x: WANT.clone()).startswith("[ok]")
+
+
+def test_a_changed_default_is_restored():
+    def changes(x):
+        torch.set_default_dtype(torch.float16)
+        torch.set_grad_enabled(False)
+        return WANT.clone()
+
+    before = torch.get_default_dtype()
+    assert check(changes).startswith("[ok]")
+    assert torch.get_default_dtype() == before
+    assert torch.is_grad_enabled()

@@ -1,0 +1,290 @@
+"""For an answer that is a function: several calls, its gradients, means that it may not use."""
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from unittest import mock
+
+import numpy
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from normcourse import draw
+from normcourse.checks.values import describe
+from normcourse.checks.verdict import Slip, expect_all, one_line, parts
+
+# One call
+
+
+def call(student: Callable, **arguments):
+    """What student makes of copies of the arguments, by position; Slip if it wrote into one."""
+    copies = {name: _copy(value) for name, value in arguments.items()}
+    result = student(*copies.values())
+    for name, before in arguments.items():
+        unchanged(name, before, copies[name])
+    return result
+
+
+def unchanged(name: str, before, after) -> None:
+    """Raise Slip if the student's code wrote into a tensor, an array or a list that it was given."""
+    if not _equal(before, after):
+        raise Slip(f"{name} was changed in place; the caller still needs it. Make a new one.")
+
+
+def _copy(value):
+    if isinstance(value, Tensor):
+        return value.detach().clone().requires_grad_(value.requires_grad)
+    if isinstance(value, numpy.ndarray):
+        return value.copy()
+    if isinstance(value, dict):
+        return {key: _copy(part) for key, part in value.items()}
+    if type(value) in (tuple, list):
+        return type(value)(_copy(part) for part in value)
+    return value
+
+
+def _equal(before, after) -> bool:
+    if isinstance(before, Tensor):
+        same_kind = before.shape == after.shape and before.dtype == after.dtype
+        return same_kind and torch.allclose(before, after, rtol=0, atol=0, equal_nan=True)
+    if isinstance(before, numpy.ndarray):
+        return numpy.array_equal(before, after)
+    if isinstance(before, dict):
+        return list(before) == list(after) and _equal(list(before.values()), list(after.values()))
+    if type(before) in (tuple, list):
+        return len(before) == len(after) and all(map(_equal, before, after))
+    if isinstance(before, int | float | str):
+        return before == after or before != before  # NaN is not itself
+    return True
+
+
+# Several calls
+
+
+def calls(
+    student: Callable,
+    reference: Callable,
+    *cases: Mapping,
+    slips: Mapping[str, Callable] | None = None,
+    what: str | tuple[str, ...] = "the output",
+    rtol: float = 1e-9,
+    atol: float = 1e-12,
+) -> None:
+    """Raise Slip unless student gives what reference gives in every case: {name: argument}, by position.
+
+    Choose cases of different, non-square shapes, one with more leading dimensions. The last one comes with
+    tensors that are not contiguous. A slip is a function like reference; the one that fits all cases is
+    named. A tuple as `what` names the parts of the result.
+    """
+    if len(cases) < 2:
+        raise ValueError(f"calls needs at least two cases, got {len(cases)}: one can be met by chance.")
+    cases = [*cases[:-1], {name: _strided(value) for name, value in cases[-1].items()}]
+    names = (what,) if isinstance(what, str) else what
+
+    def flat(function: Callable, seen: list) -> list:
+        results = [function(*case.values()) for case in seen]
+        return results if isinstance(what, str) else [part for parts_ in results for part in parts_]
+
+    gots, failure = _results(student, cases, what)
+    seen = cases[: len(gots) // len(names)]
+    wants = flat(reference, seen)
+    wrong = {message: flat(slip, seen) for message, slip in (slips or {}).items()}
+    for_ever = "every call gives the result of the first one: compute it from the arguments."
+    wrong[for_ever] = wants[: len(names)] * len(seen)
+    places = ["", *(f" {_shapes(case)}" for case in seen[1:])]
+    labels = [name + place for place in places for name in names]
+    expect_all(gots, wants, wrong, labels, rtol, atol)
+    if failure is not None:
+        raise Slip(failure)
+
+
+def _results(student: Callable, cases: list, what: str | tuple[str, ...]) -> tuple[list, str | None]:
+    """The student's results in the cases up to the first that raises, and what it raised.
+
+    An error in the first case is not caught: there is nothing to compare then.
+    """
+    gots = []
+    for case in cases:
+        try:
+            got = call(student, **case)
+        except (Slip, NotImplementedError):
+            raise
+        except Exception as error:
+            if not gots:
+                raise
+            return gots, f"{_shapes(case)}: your code raised {one_line(error)}"
+        gots.extend([got] if isinstance(what, str) else parts(got, *what))
+    return gots, None
+
+
+def _shapes(case: Mapping) -> str:
+    """The case in words: "for x of shape (2, 3), eps = 0.1"."""
+    words = []
+    for name, value in case.items():
+        if isinstance(value, Tensor) and value.dim() > 0:
+            words.append(f"{name} of shape {tuple(value.shape)}")
+        elif isinstance(value, int | float | str | Tensor):
+            words.append(f"{name} = {value}")
+    return f"for {', '.join(words)}"
+
+
+def _strided(value):
+    """The same values, not contiguous: the first and the last axis have changed places in memory."""
+    if not isinstance(value, Tensor) or value.dim() < 2:
+        return value
+    return value.transpose(0, -1).contiguous().transpose(0, -1)
+
+
+# Gradients
+
+
+def same_gradients(
+    student: Callable,
+    reference: Callable,
+    case: Mapping,
+    slips: Mapping[str, Callable] | None = None,
+    rtol: float = 1e-8,
+    atol: float = 1e-11,
+) -> None:
+    """Raise Slip unless autograd sends the same gradients through student as through reference.
+
+    Every floating-point tensor of the case is asked; a slip is a function like reference.
+    """
+    wants = {name: want for name, want in _gradients(reference, case).items() if want is not None}
+    gots = _gradients(student, case)
+    if all(gots[name] is None for name in wants):
+        raise Slip(
+            "no gradient comes back: the output is cut off from its inputs. "
+            "Look for detach(), .data, .item(), torch.no_grad() or a new torch.tensor(…)."
+        )
+    for name in wants:
+        if gots[name] is None:
+            raise Slip(f"no gradient reaches {name}: it is used through detach() or .data.")
+    wrong = {}
+    for message, slip in (slips or {}).items():
+        found = _gradients(slip, case)
+        wrong[message] = [torch.zeros_like(w) if found[n] is None else found[n] for n, w in wants.items()]
+    labels = [f"the values are right, but the gradient with respect to {name}" for name in wants]
+    expect_all([gots[name] for name in wants], list(wants.values()), wrong, labels, rtol, atol)
+
+
+def _can_learn(value) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def _learning(case: Mapping) -> dict:
+    return {
+        name: value.detach().clone().requires_grad_() if _can_learn(value) else _copy(value)
+        for name, value in case.items()
+    }
+
+
+def _gradients(function: Callable, case: Mapping) -> dict[str, Tensor | None]:
+    """{name: gradient of <output, fixed random numbers>}; None where nothing arrives."""
+    arguments = _learning(case)
+    asked = {name: value for name, value in arguments.items() if _can_learn(value)}
+    with torch.enable_grad():
+        output = function(*arguments.values())
+    if not isinstance(output, Tensor):
+        raise Slip(f"the output is {describe(output)}, expected a tensor.")
+    if not output.requires_grad:
+        return dict.fromkeys(asked)
+    weights = draw(*output.shape, seed=7).to(output.dtype)
+    found = torch.autograd.grad(output, list(asked.values()), weights, allow_unused=True)
+    return dict(zip(asked, found, strict=True))
+
+
+# Means that the page forbids
+
+
+def forbid(student: Callable, *means: str, largest: int | None = None) -> Callable:
+    """student, with a Slip when it uses one of these means:
+
+    "autograd", "normlib" (any function of the library), or a function of torch by name ("softmax");
+    largest: no tensor that it makes may have more elements than this.
+    """
+
+    @functools.wraps(student)
+    def watched(*arguments):
+        with _Watch() as functions, _Sizes() as sizes, _autograd_watched(functions.used):
+            result = student(*arguments)
+        for mean in means:
+            if functions.has(mean):
+                raise Slip(f"this exercise is to be solved without {mean}, which your code calls.")
+        if largest is not None and sizes.largest > largest:
+            raise Slip(
+                f"your code makes a tensor of {sizes.largest} elements; "
+                f"this exercise is to be solved with at most {largest} at a time."
+            )
+        return result
+
+    return watched
+
+
+class _Watch(TorchFunctionMode):
+    """Collects in `used` the names of what is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used = set()
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        name = getattr(function, "__name__", "")
+        self.used.add("autograd" if name in ("grad", "backward") else name)
+        if _is_inside("normlib"):
+            self.used.add("normlib")
+        return function(*args, **(kwargs or {}))
+
+    def has(self, mean: str) -> bool:
+        """Whether it was used, under its name or a longer one ("native_layer_norm" is "layer_norm")."""
+        return any(name == mean or name.endswith(f"_{mean}") for name in self.used)
+
+
+def _is_inside(package: str) -> bool:
+    """Whether a function of the package is among the callers, up to the student's code."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name == __name__:
+            return False
+        if name.split(".")[0] == package:
+            return True
+        frame = frame.f_back
+    return False
+
+
+class _Sizes(TorchDispatchMode):
+    """Collects the number of elements of the largest tensor that an operator made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.largest = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        made = result if isinstance(result, tuple | list) else [result]
+        for tensor in made:
+            if isinstance(tensor, Tensor):
+                self.largest = max(self.largest, tensor.numel())
+        return result
+
+
+@contextlib.contextmanager
+def _autograd_watched(used: set[str]) -> Iterator[None]:
+    """Add "autograd" to used when a derivative is taken, backward or forward, also through torch.func."""
+
+    def noting(function: Callable) -> Callable:
+        def noted(*arguments, **options):
+            used.add("autograd")
+            return function(*arguments, **options)
+
+        return noted
+
+    with contextlib.ExitStack() as stack:
+        for home, name in ((torch.autograd, "backward"), (torch.autograd.forward_ad, "make_dual")):
+            patch = mock.patch.object(home, name, noting(getattr(home, name)))
+            stack.enter_context(patch)
+        yield
