@@ -1,5 +1,7 @@
 """Linear recurrences h_t = W^t h_0: eigenvalues decide in the end, singular values at every step."""
 
+from contextlib import suppress
+
 import torch
 from torch import Tensor
 
@@ -11,7 +13,20 @@ def eigenvalue_sizes(matrix: Tensor) -> Tensor:
 
     Source: Golub & Van Loan 2013, section 7.1.
     """
-    return torch.linalg.eigvals(matrix).abs().sort(-1, descending=True).values
+    return _eigenvalues(matrix).abs().sort(-1, descending=True).values
+
+
+def _eigenvalues(matrix: Tensor) -> Tensor:
+    """(..., D) in no order. MKL's iteration fails on many matrices of rank one, and on none of full rank."""
+    with suppress(torch.linalg.LinAlgError):
+        return torch.linalg.eigvals(matrix)
+    # Where no entry is above 1, no eigenvalue is above D: with 2 D on the diagonal all stay far from 0.
+    size = matrix.abs().amax((-2, -1), keepdim=True)
+    unit = matrix / size.clamp(min=torch.finfo(matrix.dtype).tiny)
+    dim = matrix.shape[-1]
+    eye = torch.eye(dim, dtype=matrix.dtype, device=matrix.device)
+    shifted = torch.linalg.eigvals(unit + 2 * dim * eye)
+    return (shifted - 2 * dim) * size[..., 0]
 
 
 def spectral_radius(matrix: Tensor) -> Tensor:

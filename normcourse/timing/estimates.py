@@ -82,7 +82,9 @@ def fit_line(nbytes: Sequence[float], seconds: Sequence[float]) -> tuple[float, 
     time = torch.tensor(seconds, dtype=torch.float64)
     scale = size.mean()
     columns = torch.stack((torch.ones_like(size), size / scale), dim=1) / time[:, None]  # (sizes, 2)
-    t0, slope = torch.linalg.lstsq(columns, torch.ones_like(time)[:, None]).solution[:, 0].tolist()
+    # driver: the default one, gelsy, gives other last bits from call to call.
+    fit = torch.linalg.lstsq(columns, torch.ones_like(time)[:, None], driver="gels")
+    t0, slope = fit.solution[:, 0].tolist()
     if slope <= 0:
         raise TimingError(
             "Time does not grow with bytes, and a bandwidth was expected. What was timed is not the traffic: "

@@ -2,6 +2,10 @@
 
 import itertools
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +15,9 @@ from torch.testing import assert_close
 from normcourse import measures
 from normlib import gradients
 from tests.library.gradient_cases import draw
+
+ROOT = Path(__file__).resolve().parents[2]
+EPS = torch.finfo(torch.float64).eps
 
 
 def number(value):
@@ -109,6 +116,56 @@ def test_spectra_of_attention_matrices():  # [EQ-ROW-STOCHASTIC], A213, A214
     )  # a double 0 is found to a root of 1e-16
     assert sizes[3, 1] < 0.5
     assert_close(measures.spectral_norm(torch.stack([uniform, sink, shift])), number([1.0, 4.0, 1.0]))
+
+
+def check_rank_one_matrices():
+    """Their only eigenvalue that may differ from 0 is the trace; MKL fails on hundreds of these."""
+    for n in range(2, 131):
+        weight = draw(n, seed=n)
+        uniform = torch.full((n, n), 1 / n).double()
+        matrices = torch.stack([uniform, weight.softmax(-1).expand(n, n), weight.expand(n, n)])
+        trace = matrices.diagonal(dim1=-2, dim2=-1).sum(-1).abs()
+        # A double 0 is found to the root of a rounding error, which is at most about n eps times the norm.
+        allowed = (100 * n * EPS) ** 0.5 * torch.linalg.matrix_norm(matrices)
+        sizes = measures.eigenvalue_sizes(matrices)
+        assert ((sizes[:, 0] - trace).abs() <= allowed).all()
+        assert (sizes[:, 1] <= allowed).all()
+        tiny = measures.spectral_radius(1e-300 * matrices[2])
+        assert abs(tiny * 1e300 - trace[2]) <= allowed[2]
+
+
+def test_rank_one_matrices_have_a_spectral_radius():  # [EQ-SPECTRAL-RADIUS]
+    check_rank_one_matrices()
+
+
+# MKL takes another code path on each kind of Intel CPU; on other CPUs the variable changes nothing.
+@pytest.mark.parametrize("path", ["COMPATIBLE", "AVX2"])
+def test_rank_one_matrices_have_a_spectral_radius_on_other_code_paths(path):
+    command = [sys.executable, "-m", "tests.course.test_measures_spectra"]
+    environment = os.environ | {"MKL_CBWR": path}
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_fallback_finds_the_same_eigenvalues(monkeypatch, fails):
+    """A batch of complex matrices with a zero and a tiny one among them."""
+    real = torch.linalg.eigvals
+    tries = iter([fails])
+
+    def eigvals(matrix):
+        if next(tries, False):
+            raise torch.linalg.LinAlgError("planted")
+        return real(matrix)
+
+    matrices = torch.stack([draw(5, 5), torch.zeros(5, 5).double(), 1e-200 * draw(5, 5, seed=1)])
+    matrices = torch.complex(matrices, matrices.mT)
+    want = real(matrices).abs().sort(-1, descending=True).values
+    monkeypatch.setattr(torch.linalg, "eigvals", eigvals)
+    got = measures.eigenvalue_sizes(matrices)
+    assert next(tries, None) is None
+    allowed = 1000 * EPS * want[:, :1]
+    assert ((got - want).abs() <= allowed).all()
 
 
 # Residual blocks
@@ -268,3 +325,7 @@ def test_bad_input_is_named():
     for measure in (measures.spectral_radius, measures.eigenvalue_sizes):
         with pytest.raises(RuntimeError, match="square"):  # torch's own words
             measure(torch.ones(2, 3))
+
+
+if __name__ == "__main__":
+    check_rank_one_matrices()
