@@ -188,8 +188,8 @@ def _seen(text: Text) -> bool:
     return text.get_visible() and bool(text.get_text().strip())
 
 
-def _words(text: str) -> str:
-    return " ".join(text.split())
+def _words(text) -> str:
+    return " ".join(str(text).split())  # a lesson may give numbers as labels
 
 
 def _text(text: Text) -> str:

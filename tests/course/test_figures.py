@@ -328,6 +328,12 @@ def test_the_fingerprint_sees_what_the_reader_sees(change):
     assert rich(plain) == rich(plain) != rich(change)
 
 
+def test_labels_of_ticks_may_be_numbers():
+    figure, ax = make()
+    ax.set_xticks([0, 10], [4, 128])
+    assert "ticks 0 '4', 10 '128'" in figures.fingerprint(figure)
+
+
 def test_the_fingerprint_does_not_follow_fonts():
     """Ticks that matplotlib chooses by the room there is are not listed, nor is where a legend fits best."""
     prints = set()
