@@ -75,8 +75,7 @@ def _axis_list(ax: Axes) -> list[Axis]:
 def _axis(axis: Axis) -> str:
     """Its limits, in the order in which they are drawn, and the ticks that the lesson chose."""
     first, last = axis.get_view_interval()
-    span = abs(last - first)
-    described = f"{axis.axis_name}: {_number(first, span)} to {_number(last, span)}"
+    described = f"{axis.axis_name}: {_place(axis, first)} to {_place(axis, last)}"
     if not axis.get_visible():
         return described + ", hidden"
     settings = axis.get_tick_params()
@@ -102,7 +101,13 @@ def _ticks(axis: Axis):
     places = [*axis.get_majorticklocs()]
     for place, label in zip(places, axis.get_major_formatter().format_ticks(places), strict=True):
         if low - slack <= place <= high + slack:
-            yield f"{_number(place, high - low)} {_words(label)!r}"
+            yield f"{_place(axis, place)} {_words(label)!r}"
+
+
+def _place(axis: Axis, place: float) -> str:
+    """A number on the axis; beside a linear axis' length rounding noise is 0, on others all sizes count."""
+    low, high = axis.get_view_interval()
+    return _number(place, abs(high - low) if axis.get_scale() == "linear" else 0)
 
 
 # artists

@@ -328,6 +328,12 @@ def test_the_fingerprint_sees_what_the_reader_sees(change):
     assert rich(plain) == rich(plain) != rich(change)
 
 
+def test_limits_of_a_logarithmic_axis_count_at_every_size():
+    figure, ax = make()
+    ax.set(yscale="log", ylim=(1e-30, 1))
+    assert "y: 1e-30 to 1\n" in figures.fingerprint(figure)
+
+
 def test_labels_of_ticks_may_be_numbers():
     figure, ax = make()
     ax.set_xticks([0, 10], [4, 128])
