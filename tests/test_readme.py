@@ -33,6 +33,33 @@ def test_the_table_lists_every_lesson_with_its_question_and_minutes():
         assert stated == [str(minutes)], f"{path.name} says {stated} minutes, the README {minutes}"
 
 
+def test_the_example_runs_and_gives_the_number_beside_it():
+    (example,) = re.findall(r"^```python\n(.+?)^```", README, re.M | re.S)
+    *lines, last = example.strip().splitlines()
+    expression, number = re.fullmatch(r"(.+?)  # (-?[\d.]+) .*", last).groups()
+    names = {}
+    exec("\n".join(lines), names)
+    value = eval(expression, names).item()
+    digits = len(number.partition(".")[2])
+    assert f"{value:.{digits}f}" == number, f"the README says {number}, the code gives {value}"
+
+
+def test_the_map_names_every_folder_there_is():
+    """Each line of the map is a folder or file, and no folder of the houses is left out."""
+    (block,) = re.findall(r"^## Map\n\n```\n(.+?)^```", README, re.M | re.S)
+    named, house = set(), ""
+    for indent, entry in re.findall(r"^( *)(\S+) {2,}\S", block, re.M):
+        house = house if indent else entry
+        path = house + entry if indent else entry
+        assert (ROOT / path).exists(), f"the map names {path}, which is not there"
+        named.add(path.rstrip("/"))
+    for folder in ("notebooks", "normlib", "normcourse", "tests", "tools"):
+        assert folder in named, f"the map leaves out {folder}/"
+    for folder in ("normlib", "normcourse"):
+        packages = {str(path.parent.relative_to(ROOT)) for path in (ROOT / folder).glob("*/__init__.py")}
+        assert packages <= named, f"the map leaves out {sorted(packages - named)}"
+
+
 def test_every_link_to_a_file_leads_to_one():
     for document in (
         ROOT / "README.md",

@@ -1,0 +1,223 @@
+"""The formulas that docstrings of normlib state in plain text are evaluated and compared with autograd."""
+
+import re
+
+import pytest
+import torch
+
+from normlib import functional, fused, gradients
+
+FORMULA = r"(?<![\w.]){name} = (.+?)(?=,   |;   |; |\. |,? in input|  \[|: |$)"
+ATOM = re.compile(r"\s+|[A-Za-z_]\w*|\d+(?:\.\d+)?|\|[^|]+\||[-+*/^()]")
+EPS, CAP, SCALE = 0.3, 1.7, 2.5  # far from 1 and from each other, so that a slip shows
+
+
+def formula(function, name: str) -> str:
+    found = re.search(FORMULA.format(name=name), function.__doc__, re.M)
+    assert found, f"{function.__name__}'s docstring states no {name} = …"
+    return found[1]
+
+
+def python(text: str) -> str:
+    """w x / sqrt(x^2) as Python: a space multiplies, ^ is a power, |v| a length, sum goes to the end."""
+    text = re.sub(r"(-?)\bsum (?:over the rows of )?(?=\w)(.+)$", r"\1sum(\2)", text)
+    text = re.sub(r"\|\|(.+?)\|\|", r"|\1|", text)
+    parts = [part for part in ATOM.findall(text) if part]
+    assert "".join(parts) == text, f"not in the dialect: {text!r}"
+    out = []
+    for part in parts:
+        if part.isspace():
+            out.append(" ")
+            continue
+        follows = len(out) > 1 and out[-1] == " " and re.match(r"[\w)|]", out[-2][-1])
+        if follows and re.match(r"[\w(|]", part):
+            out.append("* ")
+        part = "**" if part == "^" else part
+        out.append(f"length({part[1:-1]})" if part.startswith("|") else part)
+    return "".join(out)
+
+
+def evaluated(function, name: str, env: dict, axis: int = -1) -> torch.Tensor:
+    names = {
+        "sqrt": lambda value: torch.as_tensor(value).sqrt(),
+        "tanh": torch.tanh,
+        "mean": lambda value: value.mean(axis, keepdim=True),
+        "sum": lambda value: value.sum(axis, keepdim=True),
+        "length": lambda value: value.norm(dim=-1, keepdim=True),
+    }
+    return eval(python(formula(function, name)), {"__builtins__": {}}, names | env)
+
+
+def draw(*shape):
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+@pytest.fixture
+def env():
+    x = draw(5, 4) + 0.7
+    return {
+        "x": x.requires_grad_(),
+        "w": draw(4, 1)[:, 0].requires_grad_(),
+        "b": draw(2, 2).flatten().requires_grad_(),
+        "alpha": torch.tensor([0.8], dtype=torch.float64, requires_grad=True),
+        "c": torch.tensor([1.3], dtype=torch.float64, requires_grad=True),
+        "dy": draw(5, 4).flip(0),
+        "eps": EPS,
+        "cap": CAP,
+        "scale": SCALE,
+    }
+
+
+def statistics(env, axis):
+    mean = env["x"].mean(axis, keepdim=True)
+    var = env["x"].var(axis, correction=0, keepdim=True)
+    s = (var + EPS).sqrt()
+    return {"mean": mean, "var": var, "s": s, "xhat": (env["x"] - mean) / s, "g": env["w"] * env["dy"]}
+
+
+FORWARD = {
+    functional.rms_norm: lambda e: functional.rms_norm(e["x"], (4,), e["w"], EPS),
+    fused.rms_norm: lambda e: functional.rms_norm(e["x"], (4,), e["w"], EPS),
+    functional.dyt: lambda e: functional.dyt(e["x"], e["alpha"], e["w"], e["b"], scale=SCALE),
+    fused.dyt: lambda e: functional.dyt(e["x"], e["alpha"], e["w"], e["b"], scale=SCALE),
+    functional.dyisru: lambda e: functional.dyisru(e["x"], e["c"], e["w"], e["b"], scale=SCALE),
+    fused.dyisru: lambda e: functional.dyisru(e["x"], e["c"], e["w"], e["b"], scale=SCALE),
+}
+STANDARDIZE = {functional.layer_norm: -1, fused.layer_norm: -1, functional.batch_norm: 0}
+
+
+@pytest.mark.parametrize(
+    "function", FORWARD, ids=lambda function: f"{function.__module__}.{function.__name__}"
+)
+def test_an_output(env, function):
+    assert torch.allclose(evaluated(function, "y", env), FORWARD[function](env))
+
+
+@pytest.mark.parametrize("function", STANDARDIZE, ids=lambda f: f"{f.__module__}.{f.__name__}")
+def test_a_standardized_output(env, function):
+    axis = STANDARDIZE[function]
+    there = env | statistics(env, axis)
+    if axis == 0:
+        expected = functional.batch_norm(env["x"], None, None, env["w"], env["b"], training=True, eps=EPS)
+    else:
+        expected = functional.layer_norm(env["x"], (4,), env["w"], env["b"], EPS)
+    assert torch.allclose(evaluated(function, "y", there), expected)
+
+
+def test_weight_normalization():
+    v, g = draw(3, 4), draw(3, 1)
+    there = {"v": v, "g": g}
+    assert torch.allclose(evaluated(functional.weight_norm, "w", there), functional.weight_norm(v, g))
+
+
+def backward(env, out, **leaves):
+    """name -> gradient of a leaf, by autograd."""
+    found = torch.autograd.grad(out, list(leaves.values()), env["dy"])
+    return dict(zip(leaves, found, strict=True))
+
+
+def same(function, env, expected, axis=-1):
+    for name, gradient in expected.items():
+        value = evaluated(function, name, env, axis)
+        assert torch.allclose(value.reshape(gradient.shape), gradient), name
+
+
+def test_gradients_of_batch_norm(env):
+    out = functional.batch_norm(env["x"], None, None, env["w"], env["b"], training=True, eps=EPS)
+    expected = backward(env, out, dx=env["x"], dw=env["w"], db=env["b"])
+    same(gradients.batch_norm_backward, env | by_name(statistics(env, 0)), expected, axis=0)
+
+
+def test_gradients_of_layer_norm(env):
+    out = functional.layer_norm(env["x"], (4,), env["w"], env["b"], EPS)
+    same(gradients.layer_norm_backward, env | by_name(statistics(env, -1)), backward(env, out, dx=env["x"]))
+
+
+def by_name(values):
+    """The statistics without mean, which a gradient's formula uses as a function."""
+    return {name: value for name, value in values.items() if name != "mean"}
+
+
+def test_gradients_of_rms_norm(env):
+    out = functional.rms_norm(env["x"], (4,), env["w"], EPS)
+    r = (env["x"].square().mean(-1, keepdim=True) + EPS).sqrt()
+    there = env | {"r": r, "xhat": env["x"] / r, "g": env["w"] * env["dy"]}
+    same(gradients.rms_norm_backward, there, backward(env, out, dx=env["x"]))
+    same(
+        gradients.rms_norm_backward,
+        there,
+        backward(env, FORWARD[functional.rms_norm](env), dw=env["w"]),
+        axis=0,
+    )
+
+
+def test_gradients_of_dyt(env):
+    out = FORWARD[functional.dyt](env)
+    expected = backward(env, out, dx=env["x"], dalpha=env["alpha"], dw=env["w"], db=env["b"])
+    assert torch.allclose(evaluated(gradients.dyt_backward, "dyt", env), FORWARD[functional.dyt](env))
+    there = env | {"t": evaluated(gradients.dyt_backward, "t", env)}
+    dalpha = expected.pop("dalpha")
+    assert torch.allclose(evaluated(gradients.dyt_backward, "dalpha", there, axis=(0, 1)).flatten(), dalpha)
+    same(gradients.dyt_backward, there, expected, axis=0)
+
+
+def test_gradients_of_dyisru(env):
+    out = FORWARD[functional.dyisru](env)
+    expected = backward(env, out, dx=env["x"], dc=env["c"])
+    assert torch.allclose(
+        evaluated(gradients.dyisru_backward, "dyisru", env), FORWARD[functional.dyisru](env)
+    )
+    same(gradients.dyisru_backward, env, {"dx": expected["dx"]})
+    assert torch.allclose(
+        evaluated(gradients.dyisru_backward, "dc", env, axis=(0, 1)).flatten(), expected["dc"]
+    )
+
+
+def test_gradients_of_softcap(env):
+    out = functional.softcap(env["x"], CAP)
+    assert torch.allclose(evaluated(gradients.softcap_backward, "softcap", env), out)
+    same(gradients.softcap_backward, env, backward(env, out, dx=env["x"]))
+
+
+def test_gradients_of_softmax(env):
+    p = torch.softmax(env["x"], -1)
+    there = {"p": p, "dp": env["dy"]}
+    same(gradients.softmax_backward, there, backward(env, p, dx=env["x"]))
+
+
+@pytest.mark.parametrize(
+    "text", ["w x / r + b", "w (x - r)^2 / b", "-sum w x", "sum(w x) / r", "|x| sqrt(w)"]
+)
+def test_plain_text_is_read_as_meant(text):
+    there = {"w": torch.tensor([2.0, 5.0]), "x": torch.tensor([3.0, 4.0]), "r": 7.0, "b": 11.0}
+    w, x, r, b = there.values()
+    meant = {
+        "w x / r + b": w * x / r + b,
+        "w (x - r)^2 / b": w * (x - r) ** 2 / b,
+        "-sum w x": -(w * x).sum(),
+        "sum(w x) / r": (w * x).sum() / r,
+        "|x| sqrt(w)": 5 * w.sqrt(),
+    }
+
+    def stated():
+        pass
+
+    stated.__doc__ = f"Text.\n\n    y = {text}"
+    assert torch.allclose(evaluated(stated, "y", there), meant[text])
+
+
+TESTED = {*FORWARD, *STANDARDIZE, functional.weight_norm, gradients.batch_norm_backward}
+TESTED |= {gradients.layer_norm_backward, gradients.rms_norm_backward, gradients.dyt_backward}
+TESTED |= {gradients.dyisru_backward, gradients.softcap_backward, gradients.softmax_backward}
+
+
+@pytest.mark.parametrize("package", [functional, fused, gradients], ids=lambda package: package.__name__)
+def test_no_docstring_states_a_formula_that_nobody_evaluates(package):
+    """A new formula `y = …`, `w = …` or `dx = …` needs a test above, and its function a place in TESTED."""
+    for name in package.__all__:
+        function = getattr(package, name)
+        if re.search(r"(?m)^.*\b(y|w|dx) = ", function.__doc__ or "") and function not in TESTED:
+            assert name in OTHERWISE, f"{name}: evaluate its formula in {__file__}"
+
+
+OTHERWISE = {"weight_norm_backward"}  # dW is no gradient in the output: EQ-WN-GRAD is evaluated instead
