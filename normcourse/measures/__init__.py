@@ -1,4 +1,4 @@
-"""What the lessons measure, one idea per file: tensors in, tensors out, nothing of normlib's own inside."""
+"""What the lessons measure, one subject per file: tensors in, tensors out, nothing of normlib inside."""
 
 from normcourse.measures.activations import (
     ACTIVATIONS,
@@ -12,54 +12,76 @@ from normcourse.measures.activations import (
     swish_slope,
     tanh_slope,
 )
-from normcourse.measures.attention import logit_variance, softmax_entropy
-from normcourse.measures.bounds import dyisru_bounds, dyt_bounds
-from normcourse.measures.clipping import clip_by_norm, clip_by_value, clipping_threshold
 from normcourse.measures.depth import (
     activation_rms,
+    chain_bound,
     decay_rate,
+    eigenvalue_sizes,
     gradient_norms,
     mean_field,
     parameter_gradient_norms,
+    path_norm,
+    power_norms,
+    spectral_radius,
 )
-from normcourse.measures.descent import best_step, contraction, descend
 from normcourse.measures.elementwise import (
     conditional_mean,
+    dyisru_bounds,
+    dyt_bounds,
     off_diagonal_share,
     piecewise_linear,
     relative_error,
 )
-from normcourse.measures.initialisation import he_variance, layer_gains, xavier_variance
-from normcourse.measures.lipschitz import lipschitz_estimate, lipschitz_from_jacobians
-from normcourse.measures.paths import chain_bound, path_norm
-from normcourse.measures.projection import projection_defect
-from normcourse.measures.quadrature import (
-    normal_expectation,
-    normal_probability,
-    normal_saturation,
-    normal_stability,
-    saturation_set,
-)
-from normcourse.measures.rank import (
+from normcourse.measures.jacobians import (
     condition_number,
+    diag_similarity,
     effective_rank,
     gradient_bounds,
+    lipschitz_estimate,
+    lipschitz_from_jacobians,
     numerical_rank,
+    pooled_similarity,
+    projection_defect,
+    residual_bounds,
+    similarity,
+    spectral_norm,
     stable_rank,
 )
-from normcourse.measures.recurrence import eigenvalue_sizes, power_norms, spectral_radius
-from normcourse.measures.residual import residual_bounds
-from normcourse.measures.runs import RunStability, generalization_gap, run_speed, run_stability
+from normcourse.measures.runs import (
+    RunStability,
+    best_step,
+    clip_by_norm,
+    clip_by_value,
+    clipping_threshold,
+    contraction,
+    descend,
+    generalization_gap,
+    run_speed,
+    run_stability,
+)
 from normcourse.measures.saturation import (
+    Thresholds,
+    normal_expectation,
+    normal_probability,
     normal_quantiles,
+    normal_saturation,
+    normal_stability,
+    saturation_depth,
     saturation_measure,
+    saturation_set,
     saturation_share,
+    sigmoid_thresholds,
     slopes,
     stability_measure,
+    tanh_thresholds,
 )
-from normcourse.measures.similarity import diag_similarity, pooled_similarity, similarity
-from normcourse.measures.spectrum import spectral_norm
-from normcourse.measures.thresholds import Thresholds, saturation_depth, sigmoid_thresholds, tanh_thresholds
+from normcourse.measures.variances import (
+    he_variance,
+    layer_gains,
+    logit_variance,
+    softmax_entropy,
+    xavier_variance,
+)
 
 __all__ = [
     "ACTIVATIONS",

@@ -1,12 +1,17 @@
-"""Signal and gradient through depth: what each layer of a model passes on, and what theory expects of it."""
+"""Depth and time: signal and gradient from layer to layer, whole chains and paths, powers of a matrix."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 import torch
 from torch import Tensor, nn
 
-from normcourse.measures.quadrature import normal_expectation
+from normcourse.measures.jacobians import spectral_norm
+from normcourse.measures.saturation import normal_expectation
+
+# What each layer of a model passes on, and what theory expects of it
 
 
 def activation_rms(layers: Iterable[nn.Module], run: Callable[[], object]) -> Tensor:
@@ -119,3 +124,87 @@ def _outputs(layers: Iterable[nn.Module], run: Callable[[], object]) -> tuple[ob
             f"Expected layers that run, got {idle or 'none'}. Pass modules that the call reaches."
         )
     return result, outputs
+
+
+# A whole chain of layers in one number
+
+
+def chain_bound(jacobians: Sequence[Tensor] | Tensor) -> Tensor:
+    """The product of the layers' spectral norms: one number, at least the product's.  [EQ-CHAIN-BOUND]
+
+    Raises: ValueError (no layers).
+    Source: Golub & Van Loan 2013, section 2.3; GRAD-SAT's "path depth".
+    """
+    if not len(jacobians):
+        raise ValueError("chain_bound needs at least one Jacobian, got none. Pass one per layer.")
+    return torch.stack([spectral_norm(jacobian) for jacobian in jacobians]).prod()
+
+
+def path_norm(weights: Sequence[Tensor]) -> Tensor:
+    """Root of the sum over all paths of the squared product of their weights, one number.  [EQ-PATH-NORM]
+
+    weights: (out, in) of each layer, the first layer first; biases are left out. One forward pass of ones
+    through the squared weights adds up all paths.
+    Raises: ValueError (no layers, or widths that do not meet).
+    Source: Neyshabur, Salakhutdinov & Srebro 2015, section 3.
+    """
+    shapes = [tuple(weight.shape) for weight in weights]
+    if not shapes or any(len(shape) != 2 for shape in shapes):
+        raise ValueError(f"path_norm needs matrices (out, in), got {shapes}. Pass one weight per layer.")
+    if any(out != fan_in for (out, _), (_, fan_in) in itertools.pairwise(shapes)):
+        raise ValueError(
+            f"path_norm needs layers whose widths meet, got {shapes}. Pass the first layer first."
+        )
+    total = weights[0].new_ones(shapes[0][1])
+    for weight in weights:
+        total = weight.square() @ total
+    return total.sum().sqrt()
+
+
+# Linear recurrences h_t = W^t h_0: eigenvalues decide in the end, singular values at every step
+
+
+def eigenvalue_sizes(matrix: Tensor) -> Tensor:
+    """(..., D) for matrices (..., D, D): |eigenvalue|, the largest first.  [EQ-ROW-STOCHASTIC]
+
+    Source: Golub & Van Loan 2013, section 7.1.
+    """
+    return _eigenvalues(matrix).abs().sort(-1, descending=True).values
+
+
+def _eigenvalues(matrix: Tensor) -> Tensor:
+    """(..., D) in no order. MKL's iteration fails on many matrices of rank one, and on none of full rank."""
+    with suppress(torch.linalg.LinAlgError):
+        return torch.linalg.eigvals(matrix)
+    # Where no entry is above 1, no eigenvalue is above D: with 2 D on the diagonal all stay far from 0.
+    size = matrix.abs().amax((-2, -1), keepdim=True)
+    unit = matrix / size.clamp(min=torch.finfo(matrix.dtype).tiny)
+    dim = matrix.shape[-1]
+    eye = torch.eye(dim, dtype=matrix.dtype, device=matrix.device)
+    shifted = torch.linalg.eigvals(unit + 2 * dim * eye)
+    return (shifted - 2 * dim) * size[..., 0]
+
+
+def spectral_radius(matrix: Tensor) -> Tensor:
+    """(...) for matrices (..., D, D): the largest |eigenvalue|.  [EQ-SPECTRAL-RADIUS]
+
+    Never above spectral_norm, and far below it for matrices that are far from normal.
+    Source: Horn & Johnson 2013, theorem 5.6.9.
+    """
+    return eigenvalue_sizes(matrix)[..., 0]
+
+
+def power_norms(matrix: Tensor, steps: int) -> Tensor:
+    """(steps + 1,): the spectral norms of W^0, W^1 ... W^steps for W (D, D).  [EQ-POWERS]
+
+    Each is the largest growth of any start in that many steps, between radius^t and norm^t.
+    Raises: ValueError (steps below 0); torch's LinAlgError once a power has overflowed.
+    Source: Horn & Johnson 2013, corollary 5.6.14 (Gelfand).
+    """
+    if steps < 0:
+        raise ValueError(f"power_norms needs steps >= 0, got {steps}. Pass the number of steps.")
+    power, norms = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device), []
+    for _ in range(steps + 1):
+        norms.append(spectral_norm(power))
+        power = matrix @ power
+    return torch.stack(norms)
