@@ -5,11 +5,12 @@ notebooks/reference/equations.md.
 """
 
 from normlib.functional.norms import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
-from normlib.functional.pointwise import dyisru, dyt, isru, softcap
+from normlib.functional.pointwise import derf, dyisru, dyt, isru, softcap
 from normlib.functional.weights import weight_norm
 
 __all__ = [
     "batch_norm",
+    "derf",
     "dyisru",
     "dyt",
     "group_norm",

@@ -1,10 +1,15 @@
 """The arithmetic that the forward formulas share."""
 
+import math
+
 import torch
 from torch import Tensor
 
+from normlib.functional.validation import overridable
+
 
 def accumulate(x: Tensor) -> Tensor:
+    """x in float32, or float64 if x is."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
@@ -16,13 +21,29 @@ def standardize(x: Tensor, dims: list[int], eps: float) -> tuple[Tensor, Tensor,
     correction = centred.mean(dims, keepdim=True)
     centred = centred - correction
     var = centred.square().mean(dims, keepdim=True)
-    return centred * torch.rsqrt(var + eps), mean + correction, var
+    rstd = torch.rsqrt(var + eps)
+    return centred * rstd, mean + correction, var
 
 
-def normalize_with(input, running_mean, running_var, weight, bias, eps):
-    mean, var, weight, bias = (per_channel(v, input) for v in (running_mean, running_var, weight, bias))
-    xhat = (accumulate(input) - mean) * torch.rsqrt(accumulate(var) + eps)
-    return affine(xhat, weight, bias).to(input.dtype)
+def nan_where_infinite(xhat: Tensor, var: Tensor) -> Tensor:
+    """xhat, but NaN where the variance overflowed: there 1 / std is 0, and xhat would be 0 unnoticed."""
+    return xhat.where(var != math.inf, math.nan)
+
+
+def normalize_with(
+    input: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+) -> Tensor:
+    """Standardize (N, C, ...) with stored statistics (C,)."""
+    mean = per_channel(running_mean, input)
+    var = per_channel(running_var, input)
+    rstd = torch.rsqrt(accumulate(var) + eps)
+    xhat = (accumulate(input) - mean) * rstd
+    return channel_affine(xhat, weight, bias, input)
 
 
 def affine(xhat: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -30,10 +51,21 @@ def affine(xhat: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     return scaled if bias is None else scaled + bias
 
 
-def per_channel(vector: Tensor | None, input: Tensor) -> Tensor | None:
-    return None if vector is None else vector.reshape(-1, *[1] * (input.dim() - 2))  # (C, 1, ...)
+def channel_affine(xhat: Tensor, weight: Tensor | None, bias: Tensor | None, input: Tensor) -> Tensor:
+    """affine with weight and bias (C,) on xhat (N, C, ...), in the input's dtype."""
+    gain = None if weight is None else per_channel(weight, input)
+    shift = None if bias is None else per_channel(bias, input)
+    return affine(xhat, gain, shift).to(input.dtype)
+
+
+@overridable
+def per_channel(vector: Tensor, input: Tensor) -> Tensor:
+    """(C,) as it broadcasts to an input (N, C, ...)."""
+    positions = [1] * (input.dim() - 2)
+    return vector.reshape(-1, *positions)  # (C, 1, ...)
 
 
 def update_running(running: Tensor, batch: Tensor, momentum: float) -> None:
     with torch.no_grad():
-        running.copy_((1 - momentum) * accumulate(running) + momentum * batch)
+        kept = (1 - momentum) * accumulate(running)
+        running.copy_(kept + momentum * batch)

@@ -9,24 +9,31 @@ from torch import Tensor
 from normlib.functional.arithmetic import (
     accumulate,
     affine,
+    channel_affine,
+    nan_where_infinite,
     normalize_with,
-    per_channel,
     standardize,
     update_running,
 )
 from normlib.functional.validation import (
     channel_count,
+    check_batch,
     check_eps,
+    check_flag,
+    check_group_size,
     check_groups,
     check_momentum,
     check_parameter,
+    check_positions,
     check_running,
     check_shape,
     named,
+    overridable,
     trailing_dims,
 )
 
 
+@overridable
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -43,44 +50,65 @@ def batch_norm(
                    running <- (1 - momentum) running + momentum batch,   with the UNBIASED m / (m - 1) var
         otherwise: the same y with running_mean and running_var in place of the batch's
 
+    >>> x = torch.tensor([[1.0], [3.0], [5.0], [7.0]])
+    >>> mean, var = torch.zeros(1), torch.ones(1)
+    >>> functional.batch_norm(x, mean, var, training=True).flatten()
+    tensor([-1.3416, -0.4472,  0.4472,  1.3416])
+    >>> mean, var  # 0.9 * 0 + 0.1 * 4, and 0.9 * 1 + 0.1 * 20 / 3
+    (tensor([0.4000]), tensor([1.5667]))
+
     Args:
         input: (N, C, ...).
-        running_mean, running_var: (C,), both or neither; updated in place in training, after everything else.
+        running_mean, running_var: (C,), both or neither, without gradient; updated in place in training,
+            after everything else.
         weight, bias: (C,) or None for ones and zeros.
         momentum: share of the new batch in the running statistics, 0 to 1.
         eps: added to the variance; positive in training, as in torch.
     Returns: input's shape and dtype.
     Raises: ValueError (one value per channel in training, eps, momentum, one running statistic without
         the other), MismatchError (shapes, dtypes; it is a RuntimeError, ValueError and IndexError, since
-        torch raises now one, now another), RuntimeError (no statistics), NotImplementedError (no floats).
+        torch raises now one, now another), RuntimeError (no statistics, or some that require a gradient),
+        NotImplementedError (no floats), TypeError (training is no bool).
         A call that raises has changed nothing.
     Source: Ioffe & Szegedy 2015, Algorithm 1; Algorithm 2, step 10 for the unbiased variance.
     """
+    check_flag("batch_norm", "training", training)
     check_eps("batch_norm", eps, positive=training)
     check_momentum("batch_norm", momentum)
-    channels = channel_count("batch_norm", input)
-    for name, value in named(running_mean=running_mean, running_var=running_var, weight=weight, bias=bias):
-        check_parameter("batch_norm", name, value, (channels,), input)
+    check_channel_tensors("batch_norm", input, running_mean, running_var, weight, bias)
     check_running("batch_norm", running_mean, running_var, needed=not training)
     if not training:
+        assert running_mean is not None and running_var is not None  # check_running
         return normalize_with(input, running_mean, running_var, weight, bias, eps)
 
-    values_per_channel = input.shape[0] * math.prod(input.shape[2:])
-    if values_per_channel == 1:
-        raise ValueError(
-            f"batch_norm needs more than 1 value per channel when training, got size {tuple(input.shape)}: "
-            "the variance of one value is 0. Use a larger batch (drop_last=True in the loader) or eval mode."
-        )
+    check_batch("batch_norm", input)
     dims = [0, *range(2, input.dim())]
-    xhat, mean, var = standardize(accumulate(input), dims, eps)
-    output = affine(xhat, per_channel(weight, input), per_channel(bias, input)).to(input.dtype)
-    if running_mean is not None and values_per_channel > 0:
+    xhat, mean, var = standardize(accumulate(input), dims, eps)  # mean, var: (1, C, 1, ...)
+    output = channel_affine(xhat, weight, bias, input)
+    count = input.shape[0] * math.prod(input.shape[2:])  # values of a channel
+    if running_mean is not None and running_var is not None and count > 0:
+        unbiased = var * (count / (count - 1))
         update_running(running_mean, mean.flatten(), momentum)
-        unbiased = var * (values_per_channel / (values_per_channel - 1))
         update_running(running_var, unbiased.flatten(), momentum)
     return output
 
 
+def check_channel_tensors(
+    caller: str,
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+) -> None:
+    """Each of them (C,) for an input (N, C, ...)."""
+    channels = channel_count(caller, input)
+    given = named(running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    for name, value in given:
+        check_parameter(caller, name, value, (channels,), input)
+
+
+@overridable
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -92,11 +120,15 @@ def layer_norm(
 
         y = w (x - mean) / sqrt(var + eps) + b,   mean and biased var over the dimensions of normalized_shape
 
+    >>> functional.layer_norm(torch.tensor([1.0, 3.0, 5.0, 7.0]), (4,))
+    tensor([-1.3416, -0.4472,  0.4472,  1.3416])
+
     Args:
         input: (..., *normalized_shape).
         weight, bias: normalized_shape, or None for ones and zeros.
         eps: added to the variance, so its unit is that of input squared.
-    Returns: input's shape and dtype.
+    Returns: input's shape and dtype; NaN for a row whose variance overflows, as torch's kernel gives (but for
+        sizes whose last vector register is nearly empty: there it gives 0).
     Raises: MismatchError (shapes, dtypes), ValueError (eps).
     Source: Ba, Kiros & Hinton 2016, section 3, equations (3) and (4).
     """
@@ -104,16 +136,21 @@ def layer_norm(
     check_eps("layer_norm", eps)
     for name, value in named(weight=weight, bias=bias):
         check_parameter("layer_norm", name, value, tuple(normalized_shape), input)
-    xhat, _, _ = standardize(accumulate(input), dims, eps)
+    xhat, _, var = standardize(accumulate(input), dims, eps)  # var: (..., 1)
+    xhat = nan_where_infinite(xhat, var)
     return affine(xhat, weight, bias).to(input.dtype)
 
 
+@overridable
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
     """Divide every sample by the root mean square of its trailing dimensions.  [EQ-RMS]
 
         y = w x / sqrt(mean(x^2) + eps)
+
+    >>> functional.rms_norm(torch.tensor([1.0, 3.0, 5.0, 7.0]), (4,))
+    tensor([0.2182, 0.6547, 1.0911, 1.5275])
 
     Args:
         input: (..., *normalized_shape).
@@ -131,10 +168,12 @@ def rms_norm(
     if eps is None:
         eps = torch.finfo(x.dtype).eps
     check_eps("rms_norm", eps)
-    rstd = torch.rsqrt(x.square().mean(dims, keepdim=True) + eps)  # (..., 1)
+    mean_square = x.square().mean(dims, keepdim=True)  # (..., 1)
+    rstd = torch.rsqrt(mean_square + eps)
     return affine(x * rstd, weight, None).to(input.dtype)
 
 
+@overridable
 def group_norm(
     input: Tensor,
     num_groups: int,
@@ -143,6 +182,10 @@ def group_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Standardize every sample over groups of channels and their positions.  [EQ-GN]
+
+    >>> x = torch.tensor([[1.0, 3.0, 5.0, 9.0]])  # one sample of four channels: two groups of two
+    >>> functional.group_norm(x, 2)
+    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
 
     Args:
         input: (N, C, ...), C divisible by num_groups; group k holds channels k C/G to (k+1) C/G - 1.
@@ -155,20 +198,16 @@ def group_norm(
     channels = channel_count("group_norm", input)
     check_groups("group_norm", num_groups, channels, RuntimeError)
     check_eps("group_norm", eps)
-    for name, value in named(weight=weight, bias=bias):
-        check_parameter("group_norm", name, value, (channels,), input)
-    if input.numel() == num_groups:
-        raise ValueError(
-            f"group_norm needs more than 1 value per group, got size {tuple(input.shape)} in {num_groups} "
-            "groups: every output would be the bias. Use fewer groups."
-        )
+    check_channel_tensors("group_norm", input, None, None, weight, bias)
+    check_group_size("group_norm", input, num_groups)
     group_size = channels // num_groups * math.prod(input.shape[2:])
-    groups = accumulate(input).reshape(input.shape[0], num_groups, group_size)
-    xhat, _, _ = standardize(groups, [-1], eps)
-    xhat = xhat.reshape(input.shape)
-    return affine(xhat, per_channel(weight, input), per_channel(bias, input)).to(input.dtype)
+    groups = accumulate(input).reshape(input.shape[0], num_groups, group_size)  # (N, G, ...)
+    xhat, _, var = standardize(groups, [-1], eps)  # var: (N, G, 1)
+    xhat = nan_where_infinite(xhat, var).reshape(input.shape)  # (N, C, ...)
+    return channel_affine(xhat, weight, bias, input)
 
 
+@overridable
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -181,6 +220,11 @@ def instance_norm(
 ) -> Tensor:
     """Standardize every channel of every sample over its positions.  [EQ-IN]
 
+    >>> x = torch.tensor([[[1.0, 3.0], [5.0, 9.0]]])  # one sample, two channels, two positions
+    >>> functional.instance_norm(x)
+    tensor([[[-1.0000,  1.0000],
+             [-1.0000,  1.0000]]])
+
     Args:
         input: (N, C, positions...).
         running_mean, running_var: (C,), both or neither; updated in place with the mean over the batch of
@@ -192,23 +236,21 @@ def instance_norm(
     Raises: as batch_norm; ValueError for a single position.
     Source: Ulyanov, Vedaldi & Lempitsky 2016, equation (2).
     """
+    check_flag("instance_norm", "use_input_stats", use_input_stats)
     check_eps("instance_norm", eps)
     check_momentum("instance_norm", momentum)
-    channels, positions = channel_count("instance_norm", input), math.prod(input.shape[2:])
-    for name, value in named(running_mean=running_mean, running_var=running_var, weight=weight, bias=bias):
-        check_parameter("instance_norm", name, value, (channels,), input)
+    check_channel_tensors("instance_norm", input, running_mean, running_var, weight, bias)
     check_running("instance_norm", running_mean, running_var, needed=not use_input_stats)
     if not use_input_stats:
+        assert running_mean is not None and running_var is not None  # check_running
         return normalize_with(input, running_mean, running_var, weight, bias, eps)
 
-    if positions == 1:
-        raise ValueError(
-            f"instance_norm needs more than 1 position per channel, got size {tuple(input.shape)}: the "
-            "variance of one value is 0. Use layer_norm or group_norm for data without positions."
-        )
-    xhat, mean, var = standardize(accumulate(input), list(range(2, input.dim())), eps)
-    output = affine(xhat, per_channel(weight, input), per_channel(bias, input)).to(input.dtype)
-    if running_mean is not None and input.numel() > 0:
+    check_positions("instance_norm", input)
+    dims = list(range(2, input.dim()))
+    xhat, mean, var = standardize(accumulate(input), dims, eps)  # mean, var: (N, C, 1, ...)
+    output = channel_affine(xhat, weight, bias, input)
+    if running_mean is not None and running_var is not None and input.numel() > 0:
+        positions = math.prod(input.shape[2:])
         unbiased = var * (positions / (positions - 1))
         update_running(running_mean, mean.flatten(1).mean(0), momentum)
         update_running(running_var, unbiased.flatten(1).mean(0), momentum)

@@ -6,9 +6,15 @@ import torch
 from torch import Tensor
 
 from normlib.functional.arithmetic import accumulate, affine
-from normlib.functional.validation import check_broadcast, check_floating, check_positive
+from normlib.functional.validation import (
+    check_broadcast,
+    check_floating,
+    check_positive,
+    overridable,
+)
 
 
+@overridable
 def dyt(
     input: Tensor,
     alpha: Tensor,
@@ -23,6 +29,10 @@ def dyt(
     The slope at 0 is w alpha at every scale; the level of saturation is w scale. tanh is taken in float32
     for half types: from a tanh rounded to bfloat16, autograd's gradient is 0 from |alpha x| = 3.5 on.
 
+    >>> x = torch.tensor([-8.0, 0.0, 1.0, 8.0])
+    >>> functional.dyt(x, torch.tensor(0.5))
+    tensor([-0.9993,  0.0000,  0.4621,  0.9993])
+
     Args:
         input: any shape.
         alpha: one number, shape () or (1,).
@@ -36,9 +46,11 @@ def dyt(
     check_positive("dyt", scale=scale)
     check_broadcast("dyt", input, alpha=alpha, weight=weight, bias=bias)
     u = accumulate(alpha) * accumulate(input) / scale
-    return affine(scale * torch.tanh(u), weight, bias).to(input.dtype)
+    value = scale * torch.tanh(u)
+    return affine(value, weight, bias).to(input.dtype)
 
 
+@overridable
 def dyisru(
     input: Tensor,
     c: Tensor,
@@ -53,27 +65,73 @@ def dyisru(
     The slope at 0 is w scale / sqrt(c), the level of saturation w scale. With c the sum of the other
     coordinates' squares (and scale sqrt(D)) it is RMSNorm.
 
+    >>> x = torch.tensor([-8.0, 0.0, 1.0, 8.0])
+    >>> functional.dyisru(x, torch.tensor(4.0), scale=1.0)
+    tensor([-0.9701,  0.0000,  0.4472,  0.9701])
+
     Args:
         input: any shape.
         c: one positive number, shape () or (1,). Not checked: a layer keeps it positive by construction.
         weight, bias: broadcastable to input, as in dyt.
-        scale: None means sqrt(D), D the size of weight, or of input's last dimension without one.
+        scale: None means sqrt(D), D the size of weight, or without one of input's last dimension (1 if it
+            has none).
     Returns: input's shape and dtype.
     Raises: ValueError (scale), RuntimeError (shapes).
     Source: Stollenwerk 2025 (arXiv 2503.21708), section 4; its code has scale 1.
     """
     check_floating("dyisru", input)
     if scale is None:
-        scale = math.sqrt(input.shape[-1] if weight is None else weight.numel())
+        check_broadcast("dyisru", input, weight=weight)
+        features = input.shape[-1:] if weight is None else weight.shape
+        scale = math.sqrt(math.prod(features))
     check_positive("dyisru", scale=scale)
     check_broadcast("dyisru", input, c=c, weight=weight, bias=bias)
     x = accumulate(input)
-    length = torch.hypot(x, accumulate(c).sqrt())  # sqrt(x^2 + c); x^2 alone would overflow first
-    return affine(scale * (x / length), weight, bias).to(input.dtype)
+    knee = accumulate(c).sqrt()
+    length = torch.hypot(x, knee)  # sqrt(x^2 + c); x^2 alone would overflow first
+    value = scale * (x / length)
+    return affine(value, weight, bias).to(input.dtype)
 
 
+@overridable
+def derf(
+    input: Tensor,
+    alpha: Tensor,
+    shift: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """Dynamic erf.  [EQ-DERF]
+
+        y = w erf(alpha x + s) + b,   erf(u) = 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to u
+
+    It is steepest at x = -s / alpha, where the slope is 2 / sqrt(pi) w alpha = 1.13 w alpha; the level of
+    saturation is w.
+
+    >>> x = torch.tensor([-8.0, 0.0, 1.0, 8.0])
+    >>> functional.derf(x, torch.tensor(0.5), torch.tensor(0.0))
+    tensor([-1.0000,  0.0000,  0.5205,  1.0000])
+
+    Args:
+        input: any shape.
+        alpha, shift: the slope and the offset inside the bracket, one number each, shape () or (1,).
+        weight, bias: broadcastable to input, as in dyt.
+    Returns: input's shape and dtype.
+    Raises: RuntimeError (shapes).
+    Source: Chen et al. 2025 (arXiv 2512.10938) and its code, which starts with alpha 0.5 and shift 0.
+    """
+    check_floating("derf", input)
+    check_broadcast("derf", input, alpha=alpha, shift=shift, weight=weight, bias=bias)
+    u = accumulate(alpha) * accumulate(input) + accumulate(shift)
+    return affine(torch.erf(u), weight, bias).to(input.dtype)
+
+
+@overridable
 def isru(input: Tensor, alpha: float = 1.0) -> Tensor:
     """Inverse square root unit: x / sqrt(1 + alpha x^2), slope 1 at 0, level 1 / sqrt(alpha).  [EQ-ISRU]
+
+    >>> functional.isru(torch.tensor([-8.0, 0.0, 1.0, 8.0]))
+    tensor([-0.9923,  0.0000,  0.7071,  0.9923])
 
     Args: input of any shape; alpha a positive number.
     Raises: ValueError (alpha).
@@ -85,8 +143,12 @@ def isru(input: Tensor, alpha: float = 1.0) -> Tensor:
     return dyisru(input, c, scale=alpha**-0.5)
 
 
+@overridable
 def softcap(input: Tensor, cap: float) -> Tensor:
     """A smooth clip to (-cap, cap): cap tanh(x / cap), slope 1 at 0.  [EQ-SOFTCAP]
+
+    >>> functional.softcap(torch.tensor([-100.0, 0.0, 1.0, 100.0]), cap=30.0)
+    tensor([-29.9238,   0.0000,   0.9996,  29.9238])
 
     Args: input of any shape; cap a positive number.
     Raises: ValueError (cap).
@@ -94,4 +156,5 @@ def softcap(input: Tensor, cap: float) -> Tensor:
     """
     check_floating("softcap", input)
     check_positive("softcap", cap=cap)
-    return (cap * torch.tanh(accumulate(input) / cap)).to(input.dtype)
+    u = accumulate(input) / cap
+    return (cap * torch.tanh(u)).to(input.dtype)

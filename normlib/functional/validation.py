@@ -1,20 +1,52 @@
 """Checks of the arguments: each error names what came, what was expected and the fix. No formula."""
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
+from torch.overrides import handle_torch_function, has_torch_function
 
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 class MismatchError(RuntimeError, ValueError, IndexError):
     """Shapes or dtypes that do not fit together: torch raises one of these three, depending on the norm."""
 
 
+def overridable(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The function, which leaves the call to arguments with a __torch_function__, as torch's own do.
+
+    So torch.fx, whose stand-ins for tensors have no shape to check, records one call of the function.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        given = (*args, *kwargs.values())
+        if has_torch_function(given):
+            return handle_torch_function(call, given, *args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+# Numbers
+
+
+def check_number(caller: str, name: str, value: float) -> None:
+    if not isinstance(value, Real | torch.SymFloat | torch.SymInt | Tensor):
+        raise TypeError(f"{caller} needs a number as {name}, got {name}={value!r}. Pass 0.1, say.")
+
+
 def check_eps(caller: str, eps: float, positive: bool = False) -> None:
-    if not (eps > 0 if positive else eps >= 0) or eps == math.inf:  # also true for NaN
+    check_number(caller, "eps", eps)
+    is_large_enough = eps > 0 if positive else eps >= 0  # False for NaN
+    if not is_large_enough or eps == math.inf:
         bound = "above 0" if positive else "of at least 0"
         raise ValueError(f"{caller} needs a finite eps {bound}, got eps={eps}. Pass 1e-5, say.")
 
@@ -24,23 +56,38 @@ def check_momentum(caller: str, momentum: float) -> None:
         raise TypeError(
             f"{caller} needs a number as momentum, got None. Only the layers average all batches with None."
         )
+    check_number(caller, "momentum", momentum)
     if not 0 <= momentum <= 1:  # also false for NaN
         raise ValueError(
             f"{caller} needs a momentum between 0 and 1, got momentum={momentum}. Pass 0.1, say."
         )
 
 
+def check_positive(caller: str, **numbers: float) -> None:
+    for name, number in numbers.items():
+        if not isinstance(number, int | float) or not 0 < number < math.inf:
+            raise ValueError(
+                f"{caller} needs a positive number as {name}, got {name}={number!r}. Pass 1.0, say."
+            )
+
+
+def check_flag(caller: str, name: str, value: bool) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{caller} needs True or False as {name}, got {value!r}. Pass True, say.")
+
+
 def check_groups(caller: str, num_groups: int, channels: int, error: type[Exception]) -> None:
+    if not isinstance(num_groups, Integral | torch.SymInt):
+        raise TypeError(f"{caller} needs an int as num_groups, got {num_groups!r}. Pass 4, say.")
     if num_groups <= 0 or channels % num_groups:
-        error = ZeroDivisionError if num_groups == 0 else error  # as torch
-        raise error(
+        kind = ZeroDivisionError if num_groups == 0 else error  # as torch
+        raise kind(
             f"{caller} needs a positive num_groups that divides the channels, got num_groups={num_groups} "
             f"for {channels} channels. Choose a divisor of {channels}."
         )
 
 
-def named(**values: Tensor | None) -> list[tuple[str, Tensor]]:
-    return [(name, value) for name, value in values.items() if value is not None]
+# The input
 
 
 def check_floating(caller: str, input: Tensor) -> None:
@@ -53,6 +100,7 @@ def check_floating(caller: str, input: Tensor) -> None:
 
 
 def channel_count(caller: str, input: Tensor) -> int:
+    """C of an input (N, C, ...)."""
     check_floating(caller, input)
     if input.dim() < 2:
         raise MismatchError(
@@ -62,8 +110,10 @@ def channel_count(caller: str, input: Tensor) -> int:
 
 
 def trailing_dims(caller: str, input: Tensor, normalized_shape: Sequence[int]) -> list[int]:
+    """The dimensions of normalized_shape, counted from the end: [-2, -1] for (4, 5)."""
     check_floating(caller, input)
-    if isinstance(normalized_shape, int) or any(isinstance(size, float | str) for size in normalized_shape):
+    is_int = isinstance(normalized_shape, int)
+    if is_int or any(isinstance(size, float | str) for size in normalized_shape):
         raise TypeError(
             f"{caller} needs a tuple of ints as normalized_shape, got {normalized_shape!r}. Pass (64,), say."
         )
@@ -74,6 +124,39 @@ def trailing_dims(caller: str, input: Tensor, normalized_shape: Sequence[int]) -
             f"{tuple(input.shape)} and normalized_shape {shape}. To normalize another axis, move it last."
         )
     return list(range(-len(shape), 0))
+
+
+def check_batch(caller: str, input: Tensor) -> None:
+    """More than one value a channel, as batch_norm needs in training."""
+    if math.prod((input.shape[0], *input.shape[2:])) == 1:
+        raise ValueError(
+            f"{caller} needs more than 1 value per channel when training, got size {tuple(input.shape)}: "
+            "the variance of one value is 0. "
+            "Use a larger batch (drop_last=True in the loader) or eval mode."
+        )
+
+
+def check_group_size(caller: str, input: Tensor, num_groups: int) -> None:
+    if input.numel() == num_groups:
+        raise ValueError(
+            f"{caller} needs more than 1 value per group, got size {tuple(input.shape)} in {num_groups} "
+            "groups: every output would be the bias. Use fewer groups."
+        )
+
+
+def check_positions(caller: str, input: Tensor) -> None:
+    if math.prod(input.shape[2:]) == 1:
+        raise ValueError(
+            f"{caller} needs more than 1 position per channel, got size {tuple(input.shape)}: the "
+            "variance of one value is 0. Use layer_norm or group_norm for data without positions."
+        )
+
+
+# Tensors beside the input
+
+
+def named(**values: Tensor | None) -> list[tuple[str, Tensor]]:
+    return [(name, value) for name, value in values.items() if value is not None]
 
 
 def check_tensor(caller: str, name: str, value: Tensor) -> None:
@@ -108,13 +191,11 @@ def check_running(caller: str, mean: Tensor | None, var: Tensor | None, needed: 
         raise ValueError(
             f"{caller} needs running_mean and running_var both or neither, got one. Pass the other too."
         )
-
-
-def check_positive(caller: str, **numbers: float) -> None:
-    for name, number in numbers.items():
-        if not isinstance(number, int | float) or not 0 < number < math.inf:
-            raise ValueError(
-                f"{caller} needs a positive number as {name}, got {name}={number!r}. Pass 1.0, say."
+    for name, value in named(running_mean=mean, running_var=var):
+        if value.requires_grad and torch.is_grad_enabled():
+            raise RuntimeError(
+                f"{caller} needs a {name} without gradient, got one that requires it: "
+                "it is a statistic and not learned. Register it as a buffer, or pass it detached."
             )
 
 
@@ -123,7 +204,8 @@ def check_broadcast(caller: str, input: Tensor, **values: Tensor | None) -> None
         check_tensor(caller, name, value)
         pairs = zip(reversed(value.shape), reversed(input.shape), strict=False)
         # not `size in (1, full)`: torch.compile gets that wrong where full is symbolic
-        if value.dim() > input.dim() or not all(size == 1 or size == full for size, full in pairs):
+        fits = all(size == 1 or size == full for size, full in pairs)
+        if value.dim() > input.dim() or not fits:
             raise MismatchError(
                 f"{caller} needs a {name} that broadcasts to input {tuple(input.shape)}, got "
                 f"{tuple(value.shape)}. Give one entry per feature, or (C, 1, 1) for channels."
