@@ -18,18 +18,16 @@ from normlib.functional.arithmetic import (
 from normlib.functional.validation import (
     channel_count,
     check_batch,
+    check_channel_tensors,
     check_eps,
     check_flag,
     check_group_size,
     check_groups,
     check_momentum,
-    check_parameter,
     check_positions,
+    check_row_tensors,
     check_running,
-    check_shape,
-    named,
     overridable,
-    trailing_dims,
 )
 
 
@@ -93,21 +91,6 @@ def batch_norm(
     return output
 
 
-def check_channel_tensors(
-    caller: str,
-    input: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    weight: Tensor | None,
-    bias: Tensor | None,
-) -> None:
-    """Each of them (C,) for an input (N, C, ...)."""
-    channels = channel_count(caller, input)
-    given = named(running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    for name, value in given:
-        check_parameter(caller, name, value, (channels,), input)
-
-
 @overridable
 def layer_norm(
     input: Tensor,
@@ -132,10 +115,8 @@ def layer_norm(
     Raises: MismatchError (shapes, dtypes), ValueError (eps).
     Source: Ba, Kiros & Hinton 2016, section 3, equations (3) and (4).
     """
-    dims = trailing_dims("layer_norm", input, normalized_shape)
+    dims = check_row_tensors("layer_norm", input, normalized_shape, weight, bias)
     check_eps("layer_norm", eps)
-    for name, value in named(weight=weight, bias=bias):
-        check_parameter("layer_norm", name, value, tuple(normalized_shape), input)
     xhat, _, var = standardize(accumulate(input), dims, eps)  # var: (..., 1)
     xhat = nan_where_infinite(xhat, var)
     return affine(xhat, weight, bias).to(input.dtype)
@@ -161,9 +142,7 @@ def rms_norm(
     Raises: MismatchError (shapes), ValueError (eps).
     Source: Zhang & Sennrich 2019, equation (4); eps inside the root as in torch.
     """
-    dims = trailing_dims("rms_norm", input, normalized_shape)
-    if weight is not None:
-        check_shape("rms_norm", "weight", weight, tuple(normalized_shape))
+    dims = check_row_tensors("rms_norm", input, normalized_shape, weight, any_dtype=True)
     x = accumulate(input)
     if eps is None:
         eps = torch.finfo(x.dtype).eps

@@ -147,8 +147,8 @@ def isru(input: Tensor, alpha: float = 1.0) -> Tensor:
 def softcap(input: Tensor, cap: float) -> Tensor:
     """A smooth clip to (-cap, cap): cap tanh(x / cap), slope 1 at 0.  [EQ-SOFTCAP]
 
-    >>> functional.softcap(torch.tensor([-100.0, 0.0, 1.0, 100.0]), cap=30.0)
-    tensor([-29.9238,   0.0000,   0.9996,  29.9238])
+    >>> functional.softcap(torch.tensor([-60.0, 0.0, 1.0, 60.0]), cap=30.0)
+    tensor([-28.9208,   0.0000,   0.9996,  28.9208])
 
     Args: input of any shape; cap a positive number.
     Raises: ValueError (cap).

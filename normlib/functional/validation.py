@@ -1,4 +1,4 @@
-"""Checks of the arguments: each error names what came, what was expected and the fix. No formula."""
+"""Checks of arguments, for gradients too: each error names what came, what was expected and the fix."""
 
 import functools
 import math
@@ -126,6 +126,25 @@ def trailing_dims(caller: str, input: Tensor, normalized_shape: Sequence[int]) -
     return list(range(-len(shape), 0))
 
 
+def check_dim(caller: str, input: Tensor, dim: int) -> None:
+    """A dimension of the input; a tensor of none has dimension 0, as in torch."""
+    check_floating(caller, input)
+    rank = max(1, input.dim())
+    if dim not in range(-rank, rank):
+        raise IndexError(
+            f"{caller} needs dim between {-rank} and {rank - 1}, got {dim} for input "
+            f"{tuple(input.shape)}. Pass -1, say."
+        )
+
+
+def check_rows(caller: str, input: Tensor) -> None:
+    check_floating(caller, input)
+    if input.dim() == 0:
+        raise MismatchError(
+            f"{caller} needs rows (..., D), got a tensor of shape (). Add a dimension with input[None]."
+        )
+
+
 def check_batch(caller: str, input: Tensor) -> None:
     """More than one value a channel, as batch_norm needs in training."""
     if math.prod((input.shape[0], *input.shape[2:])) == 1:
@@ -182,6 +201,40 @@ def check_parameter(caller: str, name: str, value: Tensor, shape: tuple[int, ...
         )
 
 
+def check_channel_tensors(
+    caller: str,
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+) -> None:
+    """Each of them (C,) for an input (N, C, ...)."""
+    channels = channel_count(caller, input)
+    given = named(running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    for name, value in given:
+        check_parameter(caller, name, value, (channels,), input)
+
+
+def check_row_tensors(
+    caller: str,
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None,
+    bias: Tensor | None = None,
+    *,
+    any_dtype: bool = False,
+) -> list[int]:
+    """Each of them normalized_shape, the last dimensions of the input; those dimensions, from the end."""
+    dims = trailing_dims(caller, input, normalized_shape)
+    for name, value in named(weight=weight, bias=bias):
+        if any_dtype:
+            check_shape(caller, name, value, tuple(normalized_shape))
+        else:
+            check_parameter(caller, name, value, tuple(normalized_shape), input)
+    return dims
+
+
 def check_running(caller: str, mean: Tensor | None, var: Tensor | None, needed: bool) -> None:
     if needed and (mean is None or var is None):
         raise RuntimeError(
@@ -199,8 +252,16 @@ def check_running(caller: str, mean: Tensor | None, var: Tensor | None, needed: 
             )
 
 
-def check_broadcast(caller: str, input: Tensor, **values: Tensor | None) -> None:
-    for name, value in named(**values):
+def check_broadcast(
+    caller: str,
+    input: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    **needed: Tensor,
+) -> None:
+    for name, value in needed.items():
+        check_tensor(caller, name, value)
+    for name, value in named(**needed, weight=weight, bias=bias):
         check_tensor(caller, name, value)
         pairs = zip(reversed(value.shape), reversed(input.shape), strict=False)
         # not `size in (1, full)`: torch.compile gets that wrong where full is symbolic
@@ -210,3 +271,21 @@ def check_broadcast(caller: str, input: Tensor, **values: Tensor | None) -> None
                 f"{caller} needs a {name} that broadcasts to input {tuple(input.shape)}, got "
                 f"{tuple(value.shape)}. Give one entry per feature, or (C, 1, 1) for channels."
             )
+
+
+def normalized_dims(caller: str, v: Tensor, g: Tensor, dim: int | None) -> list[int]:
+    """The dimensions that a norm is taken over: every one but dim; v, g and dim are checked."""
+    check_floating(caller, v)
+    if dim is None or dim == -1:
+        kept = None
+    elif dim in range(-v.dim(), v.dim()):
+        kept = dim % v.dim()
+    else:
+        raise IndexError(
+            f"{caller} needs dim between 0 and {v.dim() - 1}, or None, got {dim} for v {tuple(v.shape)}."
+        )
+    others = [d for d in range(v.dim()) if d != kept]
+    lengths = tuple(1 if d in others else size for d, size in enumerate(v.shape))
+    is_one = isinstance(g, Tensor) and g.numel() == 1  # one length for every slice may have any shape
+    check_parameter(caller, "g", g, tuple(g.shape) if is_one else lengths, v)
+    return others

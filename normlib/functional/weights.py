@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from normlib.functional.arithmetic import accumulate
-from normlib.functional.validation import check_floating, check_parameter, overridable
+from normlib.functional.validation import normalized_dims, overridable
 
 
 @overridable
@@ -29,21 +29,3 @@ def weight_norm(v: Tensor, g: Tensor, dim: int | None = 0) -> Tensor:
     direction = accumulate(v)  # once: each use of a half v would round its share of the gradient
     length = direction.square().sum(others, keepdim=True).sqrt()
     return (direction * (g / length)).to(v.dtype)
-
-
-def normalized_dims(caller: str, v: Tensor, g: Tensor, dim: int | None) -> list[int]:
-    """The dimensions that a norm is taken over: every one but dim; v, g and dim are checked."""
-    check_floating(caller, v)
-    if dim is None or dim == -1:
-        kept = None
-    elif dim in range(-v.dim(), v.dim()):
-        kept = dim % v.dim()
-    else:
-        raise IndexError(
-            f"{caller} needs dim between 0 and {v.dim() - 1}, or None, got {dim} for v {tuple(v.shape)}."
-        )
-    others = [d for d in range(v.dim()) if d != kept]
-    lengths = tuple(1 if d in others else size for d, size in enumerate(v.shape))
-    is_one = isinstance(g, Tensor) and g.numel() == 1  # one length for every slice may have any shape
-    check_parameter(caller, "g", g, tuple(g.shape) if is_one else lengths, v)
-    return others

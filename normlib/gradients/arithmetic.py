@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from normlib.functional.validation import check_floating, check_tensor
+
 
 def accumulate(x: Tensor) -> Tensor:
     """x in float32, or float64 if x is."""
@@ -16,7 +18,8 @@ def standardize(x: Tensor, dims: tuple[int, ...], eps: float, centre: bool) -> t
     if centre:
         x = x - x.mean(dims, keepdim=True)
         x = x - x.mean(dims, keepdim=True)  # once more: a large mean was rounded the first time
-    rstd = torch.rsqrt(x.square().mean(dims, keepdim=True) + eps)
+    variance = x.square().mean(dims, keepdim=True)
+    rstd = torch.rsqrt(variance + eps)
     return x * rstd, rstd
 
 
@@ -31,7 +34,8 @@ def like(grad: Tensor, argument: Tensor) -> Tensor:
 
 def softmax(input: Tensor, dim: int) -> Tensor:
     x = accumulate(input)
-    powers = (x - x.amax(dim, keepdim=True)).exp()
+    largest = x.amax(dim, keepdim=True)
+    powers = (x - largest).exp()
     return powers / powers.sum(dim, keepdim=True)
 
 
@@ -40,8 +44,13 @@ def sech_squared(u: Tensor) -> Tensor:
     return 4 * power / (1 + power).square()
 
 
+def erf_slope(u: Tensor) -> Tensor:
+    return 2 / math.sqrt(math.pi) * torch.exp(-u.square())
+
+
 def isru_length(x: Tensor, c: Tensor) -> Tensor:
-    return torch.hypot(x, accumulate(c).sqrt())  # sqrt(x^2 + c); x^2 alone would overflow first
+    knee = accumulate(c).sqrt()
+    return torch.hypot(x, knee)  # sqrt(x^2 + c); x^2 alone would overflow first
 
 
 def isru_slope(x: Tensor, c: Tensor, scale: float) -> Tensor:
@@ -52,18 +61,24 @@ def isru_slope(x: Tensor, c: Tensor, scale: float) -> Tensor:
 def isru_scale(input: Tensor, weight: Tensor | None, scale: float | None) -> float:
     if scale is not None:
         return scale
-    return math.sqrt(input.shape[-1] if weight is None else weight.numel())
+    features = input.shape[-1:] if weight is None else weight.shape
+    return math.sqrt(math.prod(features))
 
 
 def outer(a: Tensor, b: Tensor) -> Tensor:
+    """(..., D) and (..., D) -> (..., D, D)."""
     return a.unsqueeze(-1) * b.unsqueeze(-2)
 
 
 def identity(x: Tensor) -> Tensor:
+    """(D, D) for x (..., D)."""
     return torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
 
 
-def check_shapes(grad_output: Tensor, output: Tensor) -> None:
+def check_gradient(caller: str, grad_output: Tensor, output: Tensor) -> None:
+    """grad_output must have the shape of the output, for which a tensor of that shape stands."""
+    check_tensor(caller, "grad_output", grad_output)
+    check_floating(caller, grad_output)
     if grad_output.shape != output.shape:
         raise RuntimeError(
             f"grad_output needs the output's shape {tuple(output.shape)}, got {tuple(grad_output.shape)}. "

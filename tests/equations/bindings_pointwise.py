@@ -124,12 +124,21 @@ def isru(draw):
 @bind("EQ-DERF")
 def derf(draw):
     x, w, b = draw(D), draw(D), draw(D)
-
-    def layer(x):
-        return w * torch.erf(0.7 * x + 0.4) + b
-
+    alpha, shift = number(0.7), number(0.4)
+    y = functional.derf(x, alpha, shift, w, b)
+    jacobian = gradients.derf_jacobian(x, alpha, shift, w)
     constants = {"w": w, "b": b, "alpha": 0.7, "s": 0.4, "pi": math.pi, "erf": math.erf}
-    return constants | {"x": x, "y": layer(x), "dy_dx": slope(layer, x)}
+    return constants | {"x": x, "y": y, "dy_dx": jacobian}
+
+
+@bind("EQ-DERF-GRAD")
+def derf_gradients(draw):
+    x, dy, w, b = draw(N, D), draw(N, D), draw(D), draw(D)
+    dx, dalpha, ds, dw, db = gradients.derf_backward(dy, x, number(0.7), number(0.4), w, b)
+    slopes = 2 / math.sqrt(math.pi) * torch.exp(-(0.7 * x + 0.4).square())
+    constants = {"x": x, "w": w, "alpha": 0.7, "s": 0.4, "pi": math.pi, "h": slopes, "N": N, "D": D}
+    derivatives = {"dL_dx": dx, "dL_dalpha": dalpha, "dL_ds": ds, "dL_dw": dw, "dL_db": db, "dL_dy": dy}
+    return constants | derivatives | {"erf": math.erf}
 
 
 @bind("EQ-SIM-POOLED")

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from normlib import functional
+from normlib import functional, fused
 from tests.library.norm_cases import apply, draw, output_and_gradients, parameters
 
 TWO_ULP = 2.4e-7  # what float32 may lose in a few operations, whatever torch's own error happens to be
@@ -106,3 +106,16 @@ def test_running_statistics_are_the_true_ones_rounded_once():  # [EQ-BN-RUNNING]
     half_ulp = 1.01 * torch.finfo(torch.float32).eps / 2  # 1% for the arithmetic before the rounding
     assert_close(mean.double(), x.double().mean(0), rtol=half_ulp, atol=0)
     assert relative_error(var, x.double().var(0)) <= TWO_ULP
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (4, 8), (2, 3, 16), (16, 64)], ids=str)
+@pytest.mark.parametrize("norm", ["layer_norm", "group_norm"])
+def test_a_variance_that_overflows_gives_nan_as_in_torch(norm, shape):
+    x = 1e25 * draw(*shape, dtype=torch.float32)
+    size = shape[-1:] if norm == "layer_norm" else 1
+    want = getattr(F, norm)(x, size)
+    assert want.isnan().all()
+    assert getattr(functional, norm)(x, size).isnan().all()
+    assert norm == "group_norm" or fused.layer_norm(x, size).isnan().all()
+    assert functional.rms_norm(x, shape[-1:]).eq(0).all()  # as torch's
+    assert F.rms_norm(x, shape[-1:]).eq(0).all()

@@ -57,7 +57,39 @@ def test_eps_must_be_positive_in_batch_norms_training_only():
         assert error_of(norms(X, eps=0.0)[norm], OURS) is None
 
 
-@pytest.mark.parametrize("momentum", [NAN, INF, -1, 1.5, None], ids=str)
+@pytest.mark.parametrize("eps", ["1e-5", [1e-5], 1j], ids=str)
+@pytest.mark.parametrize("norm", EVERY)
+def test_eps_must_be_a_number(norm, eps):
+    assert_rejected(norms(X, eps=eps)[norm], "needs a number as eps", repr(eps))
+    assert type(error_of(norms(X, eps=eps)[norm], OURS)) is TypeError
+
+
+@pytest.mark.parametrize("flag", ["no", 0, 1, None], ids=repr)
+def test_a_flag_must_be_a_bool(flag):
+    assert_rejected(lambda lib: lib.F.batch_norm(X, SIX, SIX, training=flag), "as training", repr(flag))
+    call = lambda lib: lib.F.instance_norm(X, SIX, SIX, use_input_stats=flag)  # noqa: E731
+    assert_rejected(call, "as use_input_stats", repr(flag))
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("which", [0, 1], ids=["running_mean", "running_var"])
+@pytest.mark.parametrize("norm", ["batch_norm", "instance_norm"])
+def test_running_statistics_have_no_gradient(norm, which, training):
+    def call(lib):
+        running = [SIX.clone(), SIX.clone()]
+        running[which].requires_grad_()
+        try:
+            getattr(lib.F, norm)(X, *running, None, None, training)
+        finally:
+            assert all(statistic.eq(1).all() for statistic in running)
+
+    assert_rejected(call, ("running_mean", "running_var")[which], "without gradient")
+    with torch.no_grad():
+        running = SIX.clone().requires_grad_()
+        getattr(functional, norm)(X, SIX.clone(), running, None, None, training)  # as torch
+
+
+@pytest.mark.parametrize("momentum", ["0.1", NAN, INF, -1, 1.5, None], ids=str)
 @pytest.mark.parametrize("norm", ["batch_norm", "instance_norm"])
 def test_momentum_must_be_between_0_and_1(norm, momentum):
     def call(lib):
@@ -141,6 +173,11 @@ def test_channels_need_a_second_dimension(shape):
     assert_rejected(lambda lib: lib.F.batch_norm(x, SIX, SIX), "(N, C, ...)", str(shape))
     assert_rejected(lambda lib: lib.F.instance_norm(x), "(N, C, ...)", str(shape))
     assert_rejected(lambda lib: lib.F.group_norm(x, 2), "(N, C, ...)", str(shape))
+
+
+@pytest.mark.parametrize("groups", ["2", 2.0, None], ids=repr)
+def test_groups_must_be_an_int(groups):
+    assert_rejected(lambda lib: lib.F.group_norm(X, groups), "an int as num_groups", repr(groups))
 
 
 @pytest.mark.parametrize("groups", [0, -1, -2, 4, 7])
