@@ -7,13 +7,13 @@ that was made from the present source; `--live` renews it. A cell that fails lea
 
 import argparse
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import kernels
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, DeadKernelError
@@ -32,7 +32,6 @@ METADATA = {
 }
 LIVE = "nbval-ignore-output"
 MADE_FROM = "output_made_from"  # metadata of a live cell: a hash of the source that its output belongs to
-CELL_TIMEOUT_S = 300
 WORKERS = 2
 
 
@@ -47,22 +46,24 @@ def is_live(cell) -> bool:
 def execute(notebook, folder: Path, tick) -> str | None:
     """Run all cells in a new kernel that works in `folder`; returns what went wrong, if something did."""
     with tempfile.TemporaryDirectory() as sockets:
-        # Files, not ports: a port that is free now may be another process's when the kernel opens it.
-        transport = {} if os.name == "nt" else {"transport": "ipc", "ip": f"{sockets}/kernel"}
+        transport = kernels.transport(sockets)
         return _execute(notebook, folder, tick, Config(KernelManager=transport))
 
 
 def _execute(notebook, folder: Path, tick, config: Config) -> str | None:
     client = NotebookClient(
         notebook,
-        timeout=CELL_TIMEOUT_S,
+        timeout=kernels.CELL_TIMEOUT_S,
         kernel_name="python3",
         record_timing=False,
         coalesce_streams=True,
         config=config,
         resources={"metadata": {"path": str(folder)}},
     )
-    with client.setup_kernel(stderr=subprocess.DEVNULL):  # ipykernel greets with a warning about TCP
+    kernels.start_warm(client.create_kernel_manager())
+    environment = kernels.kernel_environment()
+    # stderr: ipykernel greets with a warning about TCP.
+    with client.setup_kernel(stderr=subprocess.DEVNULL, env=environment):
         for index, cell in enumerate(notebook.cells):
             try:
                 client.execute_cell(cell, index)
@@ -115,8 +116,6 @@ def main() -> int:
     parser.add_argument("paths", nargs="*", type=Path, help="default: everything under notebooks/")
     parser.add_argument("--live", action="store_true", help=f"renew the outputs of cells tagged {LIVE}, too")
     arguments = parser.parse_args()
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.environ.pop("NORMLIB_PROGRESS", None)  # a bar would be stored as output
     found = (p for p in sorted(NOTEBOOKS.rglob("*.ipynb")) if ".ipynb_checkpoints" not in p.parts)
     paths = arguments.paths or list(found)
     if missing := [str(path) for path in paths if not path.is_file()]:

@@ -7,7 +7,6 @@ and test_nbstrict.py, which injects the faults. What needs no kernel: notebook_r
 """
 
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -21,8 +20,10 @@ from nbformat import NotebookNode
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager, RunningKernel
 from nbval.plugin import IPyNbCell, IPyNbFile, NbCellError, nocolors
 
-CELL_TIMEOUT_S = 120
-STARTUP_TIMEOUT_S = 60
+from tools import kernels
+
+CELL_TIMEOUT_S = kernels.CELL_TIMEOUT_S
+MESSAGE_TIMEOUT_S = 60  # from a cell's end to its outputs; on an idle machine a few ms
 POLL_S = 1
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -54,18 +55,19 @@ class StrictKernel(RunningKernel):
     """A kernel of this very Python that treats cells as Jupyter does and whose death is noticed at once."""
 
     def __init__(self, folder):
-        environment = {"OMP_NUM_THREADS": "1"} | os.environ
-        environment.pop("NORMLIB_PROGRESS", None)  # a bar on stderr would be an output
         self.sockets = tempfile.TemporaryDirectory()
-        # Files, not ports: a port that is free now may be another process's when the kernel opens it.
-        transport = {} if os.name == "nt" else {"transport": "ipc", "ip": f"{self.sockets.name}/kernel"}
-        specs = NbvalKernelspecManager()
-        self.km = KernelManager(kernel_name=CURRENT_ENV_KERNEL_NAME, kernel_spec_manager=specs, **transport)
+        self.km = KernelManager(
+            kernel_name=CURRENT_ENV_KERNEL_NAME,
+            kernel_spec_manager=NbvalKernelspecManager(),
+            **kernels.transport(self.sockets.name),
+        )
+        kernels.start_warm(self.km)
+        environment = kernels.kernel_environment()
         self.km.start_kernel(stderr=subprocess.DEVNULL, cwd=str(folder), env=environment)
         self.kc = self.km.client()
         self.kc.start_channels()
         try:
-            self.kc.wait_for_ready(timeout=STARTUP_TIMEOUT_S)
+            self.kc.wait_for_ready(timeout=kernels.CELL_TIMEOUT_S)
         except RuntimeError:
             self.stop()
             raise
@@ -82,7 +84,7 @@ class StrictKernel(RunningKernel):
                 return super().await_reply(msg_id, timeout=POLL_S)
             except Empty:
                 if not self.is_alive():
-                    raise RuntimeError("the kernel died in this cell") from None
+                    raise RuntimeError("the kernel died") from None
                 if time.monotonic() >= end:
                     raise
 
@@ -101,9 +103,20 @@ class StrictNotebook(IPyNbFile):
                 strict.add_marker(pytest.mark.skip(reason=f"triton has no wheel for {sys.platform}"))
             yield strict
 
+    ended = None  # why the cells that are left cannot run
+
     def setup(self):
         self.config.option.nbval_cell_timeout = CELL_TIMEOUT_S
         self.kernel = StrictKernel(self.path.parent)
+
+    def end(self, cell, reason: str) -> str:
+        """The kernel is of no use any more: what happened in cell, and to how many cells after it."""
+        self.ended = f"not run: {reason} in {self.path.name}, cell {cell.name}"
+        if self.kernel.is_alive():
+            self.kernel.stop()
+        codes = [cell for cell in self.nb.cells if cell.cell_type == "code"]
+        left = len(codes) - cell.cell_num - 1
+        return f"{reason}; the {left} cells after this one were not run"
 
     def teardown(self):
         if self.kernel is None:
@@ -117,17 +130,34 @@ class StrictCell(IPyNbCell):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.colors = nocolors
+        self.output_timeout = MESSAGE_TIMEOUT_S
+
+    def setup(self):
+        if self.parent.ended:
+            pytest.skip(self.parent.ended)
 
     def runtest(self):
         if self.cell.execution_count is None:
             self.raise_cell_error("never executed: there is no stored output to compare with")
-        try:
-            super().runtest()
-        except RuntimeError as error:
-            self.raise_cell_error(str(error))
+        reason = self.run_in_kernel()
+        if reason:
+            self.raise_cell_error(self.parent.end(self, reason))
         raised = any(output.output_type == "error" for output in self.test_outputs)
         if self.options["check_exception"] and not raised:
             self.raise_cell_error("tagged raises-exception, but raised nothing")
+
+    def run_in_kernel(self) -> str | None:
+        """nbval's run and comparison; returns why the kernel cannot go on, if it cannot."""
+        limit = f"the cell ran longer than {CELL_TIMEOUT_S} s"
+        try:
+            super().runtest()
+        except NbCellError:
+            if self.parent.timed_out:
+                return limit
+            raise
+        except RuntimeError as error:
+            return str(error)
+        return limit if self.parent.timed_out else None
 
     def compare_outputs(self, test, ref, skip_compare=None):
         return super().compare_outputs(with_alt(test), with_alt(ref), skip_compare)

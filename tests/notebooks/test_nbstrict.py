@@ -1,6 +1,7 @@
 """The notebook tests can fail: each fault, put into a small stored notebook, turns red, and no other."""
 
 import copy
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -163,6 +164,46 @@ def test_fault_turns_its_cell_red_and_no_other(reports, cell):
     _, expected = KERNEL_FAULTS.get(cell, (None, ""))
     said = reports["broken"][cell]
     assert expected in said if expected else said == ""
+
+
+HANGS = """import time
+try:
+    time.sleep(1000)
+except KeyboardInterrupt:
+    pass"""
+ENDS = {  # what the second cell does: what is said of it
+    "a cell that runs too long": ("import time; time.sleep(1000)", "the cell ran longer than 2 s"),
+    "a cell that cannot be stopped": (HANGS, "the cell ran longer than 2 s"),
+    "a kernel that dies": ("import os; os._exit(1)", "the kernel died"),
+}
+
+
+@pytest.fixture(scope="session")
+def ends(tmp_path_factory):
+    """What pytest says of three notebooks of four cells, whose second cell ends the kernel's use."""
+    folder = tmp_path_factory.mktemp("ends")
+    for number, (source, _) in enumerate(ENDS.values()):
+        sources = {"before": "x = 1", "end": source, "after": "y = x", "last": "y"}
+        cells = [new_code_cell(text, id=cell, execution_count=1) for cell, text in sources.items()]
+        nbformat.write(new_notebook(cells=cells), folder / f"{number}.ipynb")
+    limit = "from tests.notebooks import nbstrict\n\nnbstrict.CELL_TIMEOUT_S = 2\n"
+    (folder / "two_seconds.py").write_text(limit)
+    command = [sys.executable, "-m", "pytest", "-rs", "-p", "tests.notebooks.nbstrict", "-p", "two_seconds"]
+    command += ["-c", ROOT / "pyproject.toml", f"--rootdir={folder}", folder]
+    python_path = os.pathsep.join([str(folder), str(ROOT)])
+    environment = os.environ | {"PYTHONPATH": python_path, "NORMLIB_FRESH_KERNELS": "1"}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True).stdout
+
+
+def test_a_cell_that_ends_its_kernel_is_the_only_failure_of_its_notebook(ends):
+    assert "3 failed, 3 passed, 6 skipped" in ends
+
+
+@pytest.mark.parametrize("number", range(len(ENDS)), ids=list(ENDS))
+def test_a_cell_that_ends_its_kernel_says_so_once(ends, number):
+    _, reason = list(ENDS.values())[number]
+    assert f"{number}.ipynb, cell end: {reason}; the 2 cells after this one were not run" in ends
+    assert ends.count(f": not run: {reason} in {number}.ipynb, cell end\n") == 1
 
 
 def config(**options):

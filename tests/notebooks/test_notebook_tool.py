@@ -1,5 +1,6 @@
 """tools/notebooks.py: what it writes, what it keeps, what it leaves alone."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,10 @@ def shown(path):
 
 
 def run(*arguments, returncode=0):
-    result = subprocess.run([sys.executable, TOOL, *arguments], capture_output=True, text=True)
+    # Fresh: these notebooks do not import torch, so a warm process would cost more than it gains.
+    environment = os.environ | {"NORMLIB_FRESH_KERNELS": "1"}
+    command = [sys.executable, TOOL, *arguments]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == returncode, result.stderr
     return result
 

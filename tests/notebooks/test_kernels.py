@@ -1,0 +1,159 @@
+"""A kernel forked from the warm process is like one that was started anew, whatever its neighbours did."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.notebooks.nbstrict import StrictKernel
+from tools import kernels
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kernels are forked on Linux only")
+STATE = """
+import gc, json, locale, logging, os, random, signal, sys, threading, warnings
+ours = [m for m in sys.modules if m.split(".")[0] in ("normlib", "normcourse", "triton", "tests", "tools")]
+import matplotlib, numpy, torch
+state = {
+    "arguments": [sys.argv[0], len(sys.argv), sys.flags, sys.warnoptions],
+    "path": sys.path,
+    "folder": os.getcwd(),
+    "environment": {k: v for k, v in os.environ.items() if k != "JPY_PARENT_PID"},
+    "parent": os.environ["JPY_PARENT_PID"] == str(os.getppid()),
+    "session": os.getsid(0) == os.getpid() == os.getpgid(0),
+    "umask": os.umask(0o022),
+    "ours": sorted(ours),
+    "main": [sys.modules["__main__"].__name__, sorted(k for k in globals() if k != "state")],
+    "torch": [
+        torch.get_default_dtype(), torch.get_num_threads(), torch.get_num_interop_threads(),
+        torch.is_grad_enabled(), torch.get_default_device(),
+        torch.are_deterministic_algorithms_enabled(), torch.get_float32_matmul_precision(),
+        torch._tensor_str.PRINT_OPTS, torch.is_anomaly_enabled(),
+    ],
+    "numpy": [numpy.geterr(), numpy.get_printoptions()],
+    "matplotlib": {k: str(v) for k, v in matplotlib.rcParams.items()},
+    "warnings": sorted(map(str, warnings.filters)),  # their order is that of the imports
+    "logging": [logging.root.level, len(logging.root.handlers)],
+    "signals": [str(signal.getsignal(number)).split(" at 0x")[0] for number in signal.valid_signals()],
+    "locale": locale.setlocale(locale.LC_ALL),
+    "threads": sorted(t.name for t in threading.enumerate()),
+    "limits": [sys.getrecursionlimit(), gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()],
+}
+random_numbers = [random.random(), float(numpy.random.rand()), torch.initial_seed(), torch.rand(1).item()]
+open({path!r}, "w").write(json.dumps({"state": state, "random": random_numbers}, default=str))
+"""
+SPOIL = """
+import os, random, sys, warnings
+import matplotlib, numpy, torch
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(7)
+torch.set_num_threads(3)
+torch.set_grad_enabled(False)
+torch.use_deterministic_algorithms(True)
+torch.set_printoptions(precision=2)
+torch.rand = None
+numpy.seterr(all="raise")
+matplotlib.rcParams["font.size"] = 30
+warnings.simplefilter("ignore")
+os.environ["TRITON_INTERPRET"] = "1"
+os.environ["SPOILT"] = "1"
+sys.argv.append("spoilt")
+sys.path.insert(0, "spoilt")
+os.umask(0o077)
+os.chdir("/")
+import normlib.functional, normcourse.figures
+if {triton}:
+    import triton
+"""
+
+
+def run(kernel, code):
+    reply = kernel.kc.execute_interactive(code, output_hook=lambda _: None, timeout=kernels.CELL_TIMEOUT_S)
+    assert reply["content"]["status"] == "ok", reply["content"]
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """start(fresh) gives a running kernel, which is stopped at the end."""
+    started = []
+
+    def start(fresh=False):
+        monkeypatch.setenv("NORMLIB_FRESH_KERNELS", str(int(fresh)))
+        started.append(StrictKernel(tmp_path))
+        return started[-1]
+
+    yield start
+    for kernel in started:
+        if kernel.is_alive():
+            kernel.stop()
+        kernel.sockets.cleanup()
+
+
+def seen_by(kernel, tmp_path):
+    run(kernel, STATE.replace("{path!r}", repr(str(tmp_path / "state.json"))))
+    found = json.loads((tmp_path / "state.json").read_text())
+    found["state"]["environment"].pop("NORMLIB_FRESH_KERNELS")
+    return found
+
+
+def test_a_forked_kernel_is_like_a_fresh_one_whatever_its_neighbours_do(start, tmp_path):
+    fresh = seen_by(start(fresh=True), tmp_path)
+    assert fresh["state"]["ours"] == []
+    run(start(), SPOIL.replace("{triton}", str(sys.platform == "linux")))
+    first, second = (seen_by(start(), tmp_path) for _ in range(2))
+    assert first["state"] == fresh["state"]
+    assert second["state"] == fresh["state"]
+    assert all(a != b for a, b in zip(first["random"], second["random"], strict=True))
+
+
+def test_what_c_code_prints_is_an_output_in_both_kinds_of_kernel(start):
+    for fresh in (True, False):
+        seen = []
+        kernel = start(fresh)
+        code = "import os; os.write(1, b'written'); import time; time.sleep(0.5)"
+        kernel.kc.execute_interactive(code, output_hook=seen.append, timeout=kernels.CELL_TIMEOUT_S)
+        streams = [message["content"] for message in seen if message["msg_type"] == "stream"]
+        assert streams == [{"name": "stdout", "text": "written"}]
+
+
+def wait_until(condition):
+    end = time.monotonic() + kernels.CELL_TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_a_forked_kernel_can_be_interrupted_and_stopped(start, tmp_path):
+    kernel = start()
+    process = kernel.km.provisioner.process
+    cell = kernel.kc.execute("import time; open('started', 'x'); time.sleep(10_000)")
+    wait_until((tmp_path / "started").exists)
+    kernel.interrupt()
+    kernel.await_reply(cell, timeout=kernels.CELL_TIMEOUT_S)
+    run(kernel, "x = 1")
+    kernel.stop()
+    wait_until(lambda: process.poll() is not None)
+
+
+def test_a_kernel_ends_with_the_warm_process():
+    warm = kernels.WarmProcess((sys.executable,), dict(os.environ))
+    process = warm.fork(["-f", "no-such-folder-connection.json"], os.getcwd())
+    warm.stop()
+    wait_until(lambda: process.poll() is not None)
+
+
+def test_a_warm_process_that_cannot_start_is_an_error():
+    warm = kernels.WarmProcess((sys.executable, "-c", "exit()"), dict(os.environ))
+    with pytest.raises((RuntimeError, BrokenPipeError), match=r"ended|pipe"):
+        warm.fork([], os.getcwd())
+
+
+def test_the_warm_process_has_one_thread():
+    """A thread would not be in the kernel, but the lock that it held would."""
+    warm = kernels.WarmProcess((sys.executable,), kernels.kernel_environment())
+    os.kill(warm.fork([], os.getcwd()).pid, 9)  # it answers when everything is imported
+    status = Path(f"/proc/{warm.process.pid}/status").read_text()
+    warm.stop()
+    assert "Threads:\t1\n" in status
