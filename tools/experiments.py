@@ -3,14 +3,10 @@
 Each grid (tools/grids.py) has a record, a JSON file, written anew after every run: an interrupted command
 goes on where it stopped. Rates are chosen on the validation data with seeds that the final runs do not use.
 A run depends on its cell alone: neither the number of workers nor an interruption changes a record.
-
-With `--data cifar10 --root FOLDER` the capstone's grids run on CIFAR-10, where FOLDER holds it already (as
-torchvision leaves it: FOLDER/cifar-10-batches-py), into records of their own names.
 """
 
 import argparse
 import functools
-import json
 import os
 import platform
 import signal
@@ -18,16 +14,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy
 import torch
-from grids import GRIDS, on_cifar10
+from grids import GRIDS
 from tqdm import tqdm
 
-from normcourse import training
-from normcourse.training.records import HEAD, key
+from normcourse import jsonfile, training
+from normcourse.training.records import key
 
 RECORDS = Path(__file__).resolve().parents[1] / "notebooks/records"
 Map = Callable[[list[dict], dict], Iterator[dict]]  # cells and settings to finished runs, in any order
@@ -43,41 +40,40 @@ def versions() -> dict[str, str]:
 
 
 def load(path: Path, name: str, settings: dict) -> dict:
-    """The record to go on from, a new one without a file; RecordError for one that is not this grid's."""
+    """The record to go on from, or a new one; RecordError for one that is not this grid's."""
     if not path.exists():
-        command = f"make experiments (python tools/experiments.py {name})"
-        return dict(zip(HEAD, (name, command, "", versions(), settings, []), strict=True))
-    record, fix = training.load_record(path, complete=False), f"Move {path.name} away to start anew."
+        return {
+            "experiment": name,
+            "command": f"make experiments (python tools/experiments.py {name})",
+            "date": "",
+            "versions": versions(),
+            "settings": settings,
+            "runs": [],
+        }
+    record = training.load_record(path, complete=False)
+    fix = f"Move {path.name} away to start anew."
     if record["experiment"] != name:
-        raise training.RecordError(
-            f"{path.name} is the record of {record['experiment']!r}, not of {name!r}. {fix}"
-        )
+        theirs = record["experiment"]
+        raise training.RecordError(f"{path.name} is the record of {theirs!r}, not of {name!r}. {fix}")
     if record["settings"] != settings:
-        both = settings.keys() | record["settings"].keys()
-        different = [part for part in sorted(both) if settings.get(part) != record["settings"].get(part)]
-        raise training.RecordError(
-            f"{path.name} was made with other settings ({', '.join(different)}). {fix}"
-        )
+        parts = [part for part in settings if settings[part] != record["settings"][part]]
+        raise training.RecordError(f"{path.name} was made with other settings ({', '.join(parts)}). {fix}")
     return record
 
 
 def save(path: Path, record: dict) -> None:
-    """All or nothing: an interrupted command leaves the former file. Runs stand in the plan's order."""
+    """Runs stand in the plan's order, whichever ended first."""
     record["date"] = datetime.now(UTC).date().isoformat()
     places = [key(cell) for cell in training.plan(record["settings"], record["runs"])]
     record["runs"].sort(key=lambda run: places.index(key(run)))
-    head = [f" {json.dumps(part)}: {json.dumps(record[part])}" for part in HEAD if part != "runs"]
-    runs = ",\n".join(f"  {json.dumps(run)}" for run in record["runs"])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".tmp")
-    draft.write_text("{\n" + ",\n".join([*head, ' "runs": [\n' + runs + "\n ]"]) + "\n}\n", "utf-8")
-    os.replace(draft, path)
+    jsonfile.write(path, record)
 
 
 def missing(record: dict) -> list[dict]:
-    """The cells that can be done now: the final runs follow once their norm's rate is chosen."""
+    """The cells that can be done now: final runs follow once their norm's rate is chosen."""
     done = {key(run) for run in record["runs"]}
-    return [cell for cell in training.plan(record["settings"], record["runs"]) if key(cell) not in done]
+    cells = training.plan(record["settings"], record["runs"])
+    return [cell for cell in cells if key(cell) not in done]
 
 
 def complete(name: str, settings: dict, folder: Path, do: Map) -> str:
@@ -85,7 +81,8 @@ def complete(name: str, settings: dict, folder: Path, do: Map) -> str:
     path = folder / f"{name}.json"
     record = load(path, name, settings)
     before = len(record["runs"])
-    if (cells := missing(record)) and record["versions"] != versions():
+    cells = missing(record)
+    if cells and record["versions"] != versions():
         raise training.RecordError(
             f"{path.name} was begun with {record['versions']}, and this is {versions()}: their "
             f"runs do not mix. Move {path.name} away to start anew."
@@ -101,16 +98,14 @@ def complete(name: str, settings: dict, folder: Path, do: Map) -> str:
 
 
 def _total(settings: dict) -> int:
-    each = len(settings["rates"]) * len(settings["tuning_seeds"]) + len(settings["seeds"])
-    swept = [
-        len(s["norms"]) * len(s["values"]) * len(s["seeds"]) for s in settings.get("sweeps", {}).values()
-    ]
-    return len(settings["norms"]) * each + sum(swept)
-
-
-@functools.cache
-def _data(root: Path | None) -> training.Data:
-    return training.digits() if root is None else training.cifar10(root)
+    seeds = len(settings["tuning_seeds"])
+    total = 0
+    for norm in settings["norms"]:
+        slopes = len(settings["slopes"].get(norm, [None]))
+        total += len(settings["rates"]) * slopes * seeds + len(settings["seeds"])
+    for wanted in settings["sweeps"].values():
+        total += len(wanted["norms"]) * len(wanted["values"]) * len(wanted["seeds"])
+    return total
 
 
 def _prepare() -> None:
@@ -127,60 +122,48 @@ def _prepare_worker() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # and they clear away scikit-learn's semaphores
 
 
-def _run(root: Path | None, settings: dict, cell: dict) -> dict:
-    return training.trial(settings, cell, _data(root))
+@functools.cache
+def _digits() -> training.Data:
+    return training.digits()
+
+
+def _run(settings: dict, cell: dict) -> dict:
+    return training.trial(settings, cell, _digits())
 
 
 @contextmanager
-def workers(count: int, root: Path | None) -> Iterator[Map]:
+def workers(count: int) -> Iterator[Map]:
     """A map over processes; one worker is this process itself."""
     _prepare()
     if count == 1:
-        yield lambda cells, settings: (_run(root, settings, cell) for cell in cells)
+        yield lambda cells, settings: (_run(settings, cell) for cell in cells)
         return
     with get_context("spawn").Pool(count, _prepare_worker) as pool:
-        yield lambda cells, settings: pool.imap_unordered(functools.partial(_run, root, settings), cells)
+        yield lambda cells, settings: pool.imap_unordered(partial(_run, settings), cells)
         pool.close()
         pool.join()  # nothing is left to do; ended halfway, a worker leaves a semaphore behind
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
+    names = ", ".join(GRIDS)
     parser = argparse.ArgumentParser(description="Train the grids that lessons draw from.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(GRIDS)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {names}")
     parser.add_argument("--folder", type=Path, default=RECORDS, help="where the records are")
-    parser.add_argument("--workers", type=int, default=2, help="processes of one thread each (default: 2)")
-    parser.add_argument("--data", choices=["digits", "cifar10"], default="digits")
-    parser.add_argument("--root", type=Path, help="where cifar-10-batches-py is; nothing is downloaded")
+    parser.add_argument("--workers", type=int, default=2, help="processes of one thread each")
     options = parser.parse_args(arguments)
-    if unknown := set(options.names) - set(GRIDS):
-        parser.error(f"no such experiment: {', '.join(sorted(unknown))}; there are {', '.join(GRIDS)}")
-    if (options.data == "cifar10") != (options.root is not None):
-        parser.error("--data cifar10 and --root FOLDER go together")
+    if unknown := sorted(set(options.names) - set(GRIDS)):
+        parser.error(f"no such experiment: {', '.join(unknown)}; there are {names}")
     if options.workers < 1:
         parser.error(f"--workers needs at least 1, got {options.workers}")
     return options
 
 
-def _chosen(options: argparse.Namespace) -> dict[str, dict]:
-    """Names of records and their settings."""
-    names = options.names or list(GRIDS)
-    if options.root is None:
-        return {name: GRIDS[name] for name in names}
-    torch.set_default_dtype(torch.float64)
-    try:
-        data = _data(options.root)
-    except (FileNotFoundError, ValueError) as error:
-        raise training.RecordError(str(error)) from error
-    return {f"{name}_cifar10": on_cifar10(name, data) for name in names if "data" in GRIDS[name]}
-
-
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
     try:
-        grids = _chosen(options)
-        with workers(options.workers, options.root) as do:
-            for name, settings in grids.items():
-                print(complete(name, settings, options.folder, do), flush=True)
+        with workers(options.workers) as do:
+            for name in options.names or GRIDS:
+                print(complete(name, GRIDS[name], options.folder, do), flush=True)
     except training.RecordError as error:
         print(error, file=sys.stderr)
         return 1

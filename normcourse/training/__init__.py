@@ -1,14 +1,17 @@
-"""What the lessons train: real data in the box, small models with a pluggable norm, one seeded loop.
+"""What the lessons train: real data in the box, small models with a pluggable norm, one loop.
 
-The capstone's grid is built from the same parts: `trial` does one of its runs, `load_record` reads the rest.
+The capstone's grid is built from the same parts: `trial` does one of its runs, `load_record` reads
+the rest. From the ground up: data, models -> contenders, looks -> loop, records -> trials.
 """
 
+from normcourse.jsonfile import RecordError
 from normcourse.training.contenders import CONTENDERS, MODELS, build
-from normcourse.training.data import Data, cifar10, digits
-from normcourse.training.loop import OPTIMIZERS, Record, accuracy, train
+from normcourse.training.data import Data, digits
+from normcourse.training.looks import accuracy, by_depth
+from normcourse.training.loop import OPTIMIZERS, Record, train
 from normcourse.training.models import Attention, Block, cnn, mlp, residual_mlp, transformer
-from normcourse.training.records import RecordError, load_record, plan, sweep, tuned
-from normcourse.training.trials import by_depth, same_verdict, trial
+from normcourse.training.records import load_record, plan, sweep, tuned
+from normcourse.training.trials import same_verdict, trial
 
 __all__ = [
     "CONTENDERS",
@@ -22,7 +25,6 @@ __all__ = [
     "accuracy",
     "build",
     "by_depth",
-    "cifar10",
     "cnn",
     "digits",
     "load_record",

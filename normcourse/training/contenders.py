@@ -1,4 +1,4 @@
-"""Who competes in the capstone: each norm by name, how it starts, and where it stands in each model."""
+"""Who competes in the capstone: each norm by name, how it starts, where it stands in each model."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -12,12 +12,13 @@ from normcourse.training.models import Norm, cnn, mlp, residual_mlp, transformer
 from normlib import layers
 
 MODELS = {build.__name__: build for build in (mlp, residual_mlp, cnn, transformer)}
-GROUPS, CAP = 4, 3.0  # the softcap leaves three standard deviations of a normalized activation their room
+GROUPS = 4
+CAP = 3.0  # leaves three standard deviations of a normalized activation their room
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A norm for rows (..., D), maybe another for rows that need (N, D) and for images (N, C, H, W)."""
+    """A norm for rows (..., D), maybe another for images (N, C, H, W)."""
 
     start: str  # for the record
     rows: Norm = None
@@ -25,6 +26,7 @@ class Contender:
     images: Norm = None  # None: rows, on the channels of each pixel
     weights: bool = False  # torch's weight norm on every Linear and convolution
     qk: Norm = None  # on the queries and keys of each head: transformers only
+    skip_init: bool = False  # no norm, each branch times a number that starts at 0: blocks only
     from_slope: Callable[[float], Norm] | None = None  # the same curve with another slope at 0
 
 
@@ -40,48 +42,59 @@ def _dyisru(slope: float, scale: float | str) -> Norm:
     return layer
 
 
-def _curve(make: Callable, slope: float, scale: float | str, start: str) -> Contender:
-    return Contender(start, make(slope, scale), from_slope=partial(make, scale=scale))
-
-
 def _softcap(width: int) -> nn.Module:
     """functional.softcap as a layer: DyT with alpha 1 and scale CAP that learns nothing."""
     return layers.DyT(width, 1.0, CAP, bias=False).requires_grad_(False)
 
 
-_rms_norm = partial(layers.RMSNorm, eps=1e-5)
+_batch_norm = Contender("eps 1e-5", layers.BatchNorm1d, flat=True, images=layers.BatchNorm2d)
+_layer_norm = Contender("eps 1e-5", partial(layers.LayerNorm, eps=1e-5))
+_rms_rows = partial(layers.RMSNorm, eps=1e-5)
+_group_rows = partial(layers.GroupNorm, GROUPS)
+_group_norm = Contender(f"{GROUPS} groups, eps 1e-5", _group_rows, flat=True, images=_group_rows)
+_dyt_1 = partial(_dyt, scale=1.0)
+_dyisru_1 = partial(_dyisru, scale=1.0)
+_dyt_sqrt_d = partial(_dyt, scale="sqrt_d")
+_dyisru_sqrt_d = partial(_dyisru, scale="sqrt_d")
+TUNED = "scale 1: the slope is tuned with the rate"
 CONTENDERS = {
     "none": Contender("no norm"),
-    "batch_norm": Contender("eps 1e-5", layers.BatchNorm1d, flat=True, images=layers.BatchNorm2d),
-    "layer_norm": Contender("eps 1e-5", partial(layers.LayerNorm, eps=1e-5)),
-    "rms_norm": Contender("eps 1e-5", _rms_norm),
-    "group_norm": Contender(
-        f"{GROUPS} groups, eps 1e-5",
-        partial(layers.GroupNorm, GROUPS),
-        flat=True,
-        images=partial(layers.GroupNorm, GROUPS),
-    ),
+    "batch_norm": _batch_norm,
+    "layer_norm": _layer_norm,
+    "rms_norm": Contender("eps 1e-5", _rms_rows),
+    "group_norm": _group_norm,
     "weight_norm": Contender("g = ||v||: the same function as none", weights=True),
-    "dyt": _curve(_dyt, 0.5, 1.0, "alpha 0.5, scale 1: slope 0.5, level 1"),
-    "dyisru": _curve(_dyisru, 0.5, 1.0, "c 4, scale 1: slope 0.5, level 1"),
-    "dyt_sqrt_d": _curve(_dyt, 1.0, "sqrt_d", "alpha 1, scale sqrt(D): slope 1, level sqrt(D)"),
-    "dyisru_sqrt_d": _curve(_dyisru, 1.0, "sqrt_d", "c D, scale sqrt(D): slope 1, level sqrt(D)"),
+    "skip_init": Contender("no norm, each branch times a number from 0", skip_init=True),
+    "dyt": Contender("alpha 0.5, scale 1: slope 0.5, level 1", _dyt_1(0.5), from_slope=_dyt_1),
+    "dyisru": Contender("c 4, scale 1: slope 0.5, level 1", _dyisru_1(0.5), from_slope=_dyisru_1),
+    "dyt_sqrt_d": Contender(
+        "alpha 1, scale sqrt(D): slope 1, level sqrt(D)", _dyt_sqrt_d(1.0), from_slope=_dyt_sqrt_d
+    ),
+    "dyisru_sqrt_d": Contender(
+        "c D, scale sqrt(D): slope 1, level sqrt(D)",
+        _dyisru_sqrt_d(1.0),
+        from_slope=_dyisru_sqrt_d,
+    ),
+    "dyt_tuned": Contender(TUNED, _dyt_1(0.5), from_slope=_dyt_1),
+    "dyisru_tuned": Contender(TUNED, _dyisru_1(0.5), from_slope=_dyisru_1),
     "softcap": Contender(f"cap {CAP:g}: slope 1, level {CAP:g}, learns nothing", _softcap),
-    "qk_norm": Contender("RMSNorm on queries and keys, no other norm, eps 1e-5", qk=_rms_norm),
-    "rms_norm_qk": Contender("rms_norm with qk_norm, eps 1e-5", _rms_norm, qk=_rms_norm),
+    "qk_norm": Contender("RMSNorm on queries and keys, no other norm, eps 1e-5", qk=_rms_rows),
+    "rms_norm_qk": Contender("rms_norm with qk_norm, eps 1e-5", _rms_rows, qk=_rms_rows),
 }
 
 
 class _OnRows(nn.Module):
-    """A layer for (N, D) on tokens (N, T, D), or on the channels of each pixel of images (N, C, H, W)."""
+    """A layer for (N, D), on tokens (N, T, D) or on the channels of each pixel of images."""
 
     def __init__(self, layer: nn.Module, images: bool) -> None:
         super().__init__()
-        self.layer, self.images = layer, images
+        self.layer = layer
+        self.images = images
 
     def forward(self, x: Tensor) -> Tensor:
-        last = x.movedim(1, -1) if self.images else x
-        y = self.layer(last.flatten(0, -2)).unflatten(0, last.shape[:-1])
+        last = x.movedim(1, -1) if self.images else x  # (N, H, W, C) or (N, T, D)
+        y = self.layer(last.flatten(0, -2))
+        y = y.unflatten(0, last.shape[:-1])
         return y.movedim(-1, 1) if self.images else y
 
 
@@ -104,9 +117,10 @@ def build(model: Mapping, name: str, *, seed: int, slope: float | None = None) -
         model: {"build": a name of MODELS, ...its arguments}, as in a record's settings.
         name: of CONTENDERS.
         slope: another slope at 0 to start DyT and DyISRU with.
-    Raises: ValueError (a contender that the model has no place for, or that has no slope to choose).
+    Raises: ValueError (a contender that the model has no place for, or without a slope to choose).
     """
-    contender, arguments = CONTENDERS[name], dict(model)
+    contender = CONTENDERS[name]
+    arguments = dict(model)
     kind = arguments.pop("build")
     if slope is not None and contender.from_slope is None:
         raise ValueError(f"{name} has no slope to start with; only DyT and DyISRU have.")
@@ -114,6 +128,10 @@ def build(model: Mapping, name: str, *, seed: int, slope: float | None = None) -
         if kind != "transformer":
             raise ValueError(f"{name} needs queries and keys: a transformer, not {kind}.")
         arguments["qk_norm"] = contender.qk
+    if contender.skip_init:
+        if kind == "cnn" or (kind == "mlp" and not arguments.get("shortcut")):
+            raise ValueError(f"{name} needs shortcuts, and this {kind} has none.")
+        arguments["skip_init"] = True
     made = MODELS[kind](_placed(contender, kind, slope), seed=seed, **arguments)
     if contender.weights:
         for layer in list(made.modules()):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from normcourse.training.data import Data
+from normcourse.training.looks import accuracy
 
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
 
@@ -79,18 +80,6 @@ def train(
             right = accuracy(model, data.validation_x, data.validation_y)
             record.validation_accuracy.append(right)
     return record
-
-
-@torch.no_grad()
-def accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
-    """Share of right labels in eval mode; every module gets its own mode back."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        return (model(x).argmax(1) == y).double().mean().item()
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
 
 
 def _check(optimizer: str, batch_size: int, samples: int) -> None:

@@ -1,4 +1,4 @@
-"""Small models with a pluggable norm, for pictures of size (channels, height, width), ten classes."""
+"""Small models with a pluggable norm, for digits of 8 x 8 pixels in ten classes."""
 
 import math
 from collections.abc import Callable
@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 Norm = Callable[[int], nn.Module] | None  # from a width (or channel count) to a layer; None for none
-Size = tuple[int, int, int]
-DIGIT: Size = (1, 8, 8)
+SIDE = 8  # pixels
+PIXELS = SIDE * SIDE
+CLASSES = 10
 PLACEMENTS = ("pre", "post", "output", "sandwich")
 STARTS = {  # standard deviation of the weights from (fan_in, fan_out)
     "he": lambda fan_in, fan_out: math.sqrt(2 / fan_in),
@@ -24,29 +25,32 @@ def mlp(
     depth: int = 4,
     width: int = 64,
     shortcut: bool = False,
+    skip_init: bool = False,
     start: str = "he",
-    size: Size = DIGIT,
     seed: int = 0,
 ) -> nn.Sequential:
-    """depth times (Linear, norm, ReLU) and a Linear head: (N, C*H*W) -> (N, 10).
+    """depth times (Linear, norm, ReLU) and a Linear head: (N, 64) -> (N, 10).
 
     Args:
         shortcut: True makes a Block of each layer but the first: h + ReLU(Linear(norm(h))), with a
             last norm before the head. The shortcut has full size: nothing shrinks h or the branch.
+        skip_init: of the Blocks.
         start: of STARTS, the size of the weights; biases are 0.
     """
-    first = nn.Linear(math.prod(size), width)
+    if skip_init and not shortcut:
+        raise ValueError("skip_init scales the branch beside a shortcut: pass shortcut=True too.")
+    first = nn.Linear(PIXELS, width)
     if shortcut:
         layers = [first, nn.ReLU()]
         for _ in range(depth - 1):
             branch = nn.Sequential(nn.Linear(width, width), nn.ReLU())
-            layers.append(Block(branch, norm, width))
+            layers.append(Block(branch, norm, width, skip_init=skip_init))
         layers.extend(_optional(norm, width))
     else:
         layers = [first, *_optional(norm, width), nn.ReLU()]
         for _ in range(depth - 1):
             layers.extend([nn.Linear(width, width), *_optional(norm, width), nn.ReLU()])
-    return _init(nn.Sequential(*layers, nn.Linear(width, 10)), start, seed)
+    return _init(nn.Sequential(*layers, nn.Linear(width, CLASSES)), start, seed)
 
 
 def residual_mlp(
@@ -57,30 +61,27 @@ def residual_mlp(
     placement: str = "pre",
     skip_init: bool = False,
     start: str = "he",
-    size: Size = DIGIT,
     seed: int = 0,
 ) -> nn.Sequential:
-    """A Linear layer, depth blocks around (Linear, ReLU, Linear), a head: (N, C*H*W) -> (N, 10).
+    """A Linear layer, depth blocks around (Linear, ReLU, Linear), a head: (N, 64) -> (N, 10).
 
     A last norm stands before the head, except with placement "post", whose blocks end with one.
     """
-    layers = [nn.Linear(math.prod(size), width)]
+    layers = [nn.Linear(PIXELS, width)]
     for _ in range(depth):
         branch = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
         layers.append(Block(branch, norm, width, placement, skip_init=skip_init))
     layers.extend(_last(norm, width, placement))
-    return _init(nn.Sequential(*layers, nn.Linear(width, 10)), start, seed)
+    return _init(nn.Sequential(*layers, nn.Linear(width, CLASSES)), start, seed)
 
 
-def cnn(
-    norm: Norm = None, *, depth: int = 2, channels: int = 8, size: Size = DIGIT, seed: int = 0
-) -> nn.Sequential:
-    """depth times (3x3 convolution, norm, ReLU), pooled to 2x2, a head: (N, C, H, W) -> (N, 10)."""
+def cnn(norm: Norm = None, *, depth: int = 2, channels: int = 8, seed: int = 0) -> nn.Sequential:
+    """depth times (3x3 convolution, norm, ReLU), pooled to 2x2, a head: (N, 1, 8, 8) -> (N, 10)."""
     layers = []
-    for inputs in [size[0]] + [channels] * (depth - 1):
+    for inputs in [1] + [channels] * (depth - 1):
         convolution = nn.Conv2d(inputs, channels, 3, padding=1)
         layers.extend([convolution, *_optional(norm, channels), nn.ReLU()])
-    head = [nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * channels, 10)]
+    head = [nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * channels, CLASSES)]
     return _init(nn.Sequential(*layers, *head), "he", seed)
 
 
@@ -165,16 +166,14 @@ def transformer(
     placement: str = "pre",
     skip_init: bool = False,
     qk_norm: Norm = None,
-    size: Size = DIGIT,
     seed: int = 0,
 ) -> nn.Sequential:
-    """An encoder that reads a picture as tokens, its pixel rows: (N, C*H*W) -> (N, 10).
+    """An encoder that reads a picture as tokens, its pixel rows: (N, 64) -> (N, 10).
 
     Modules: rows, embed, positions, then depth times (attention block, MLP block), a last norm
     except with placement "post", the mean over tokens, the head.
     """
-    channels, rows, columns = size
-    layers = [_Rows(size), nn.Linear(channels * columns, width), _Position(rows, width)]
+    layers = [_Rows(), nn.Linear(SIDE, width), _Position(SIDE, width)]
     for _ in range(depth):
         attention = Attention(width, heads, qk_norm)
         expand = nn.Linear(width, 4 * width)
@@ -182,18 +181,14 @@ def transformer(
         layers.append(Block(attention, norm, width, placement, skip_init=skip_init))
         layers.append(Block(feed_forward, norm, width, placement, skip_init=skip_init))
     layers.extend(_last(norm, width, placement))
-    return _init(nn.Sequential(*layers, _TokenMean(), nn.Linear(width, 10)), "xavier", seed)
+    return _init(nn.Sequential(*layers, _TokenMean(), nn.Linear(width, CLASSES)), "xavier", seed)
 
 
 class _Rows(nn.Module):
-    """(N, C*H*W) -> (N, H, C*W): one token for each row of pixels, all channels in it."""
-
-    def __init__(self, size: Size) -> None:
-        super().__init__()
-        self.size = size
+    """(N, 64) -> (N, 8, 8): one token for each row of pixels."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return x.unflatten(1, self.size).transpose(1, 2).flatten(2)
+        return x.unflatten(1, (SIDE, SIDE))
 
 
 class _Position(nn.Module):

@@ -22,6 +22,7 @@ def small_grid(**changes):
             "dtype": "float64",
         },
         "rates": [0.01, 0.1],
+        "slopes": {},
         "tuning_seeds": [100],
         "seeds": [0],
         "sweeps": {

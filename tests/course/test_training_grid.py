@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from normcourse import training
 from normcourse.training.contenders import CAP, GROUPS
-from normcourse.training.records import BRIEF, CURVES, SIMPLE, WINDOW
+from normcourse.training.records import BRIEF, CURVES, WINDOW
 from normlib import functional, layers
 from tests.course.small_grid import cell, small_grid
 
@@ -21,7 +21,16 @@ MODELS = {
     "transformer": {"depth": 1, "width": 8, "heads": 2},
 }
 IN_ATTENTION = ("qk_norm", "rms_norm_qk")
-PAIRS = [(m, c) for m in MODELS for c in training.CONTENDERS if m == "transformer" or c not in IN_ATTENTION]
+IN_BLOCKS = ("skip_init",)  # it needs shortcuts
+
+
+def has_place(kind, name):
+    if name in IN_ATTENTION:
+        return kind == "transformer"
+    return name not in IN_BLOCKS or kind in ("residual_mlp", "transformer")
+
+
+PAIRS = [(kind, name) for kind in MODELS for name in training.CONTENDERS if has_place(kind, name)]
 
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
@@ -42,13 +51,13 @@ def draw(*shape):
 
 @pytest.mark.parametrize("kind, name", PAIRS)
 def test_every_contender_trains_in_every_model_from_the_same_weights(kind, name):
-    for size in ((1, 8, 8), (3, 32, 32)):
-        model, plain = (build(kind, which, size=size) for which in (name, "none"))
-        x = draw(5, *size) if kind == "cnn" else draw(5, math.prod(size))
-        output = model(x)
-        assert output.shape == (5, 10)
-        output.sum().backward()
-        assert all(p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
+    model = build(kind, name)
+    plain = build(kind, "none")
+    x = draw(5, 1, 8, 8) if kind == "cnn" else draw(5, 64)
+    output = model(x)
+    assert output.shape == (5, 10)
+    output.sum().backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
     ours, theirs = (
         [m.weight for m in net.modules() if isinstance(m, nn.Linear | nn.Conv2d)] for net in (model, plain)
     )
@@ -127,6 +136,19 @@ def test_a_contender_without_a_place_or_a_slope_is_refused():
         build("mlp", "qk_norm")
     with pytest.raises(ValueError, match="layer_norm has no slope"):
         training.build({"build": "mlp"}, "layer_norm", seed=0, slope=1.0)
+    for kind in ("mlp", "cnn"):
+        with pytest.raises(ValueError, match=f"skip_init needs shortcuts, and this {kind} has none"):
+            build(kind, "skip_init")
+
+
+@pytest.mark.parametrize("kind", ["mlp", "residual_mlp", "transformer"])
+def test_skip_init_starts_with_branches_that_add_nothing(kind):
+    shortcut = {"shortcut": True} if kind == "mlp" else {}
+    model = build(kind, "skip_init", **shortcut)
+    blocks = [module for module in model.modules() if isinstance(module, training.Block)]
+    x = draw(5, 8, 8)
+    assert blocks and all(torch.equal(block(x), x) for block in blocks)
+    assert not norms_of(model)
 
 
 def test_a_trial_repeats_and_measures_what_the_loop_did(data):
@@ -219,13 +241,18 @@ def test_a_run_that_diverges_is_a_record_without_numbers_that_are_none(data):
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
-def test_a_run_of_the_simple_grid_has_its_older_fields(data):
-    settings = {name: value for name, value in small_grid().items() if name not in ("data", "sweeps")}
-    simple, whole = (training.trial(grid, cell(), data) for grid in (settings, small_grid()))
-    assert tuple(simple) == SIMPLE
-    assert simple["steps"] == [5, 10, 12]
-    assert [round(397 * share) for share in simple["validation"]] == whole["validation"]
-    assert all(simple[name] == whole[name] for name in ("loss", "test_right", "diverged"))
+def test_a_slope_that_is_tuned_is_the_start_of_tuning_and_final_runs(data, monkeypatch):
+    seen = []
+    real = training.train
+
+    def train(model, data, **how):
+        seen.append(model[1].alpha_init)
+        return real(model, data, **how | {"steps": 1})
+
+    monkeypatch.setattr("normcourse.training.trials.train", train)
+    for phase in ("tuning", "final"):
+        training.trial(small_grid(), cell("dyt_tuned", phase, 0.2), data)
+    assert seen == [0.2, 0.2]
 
 
 def test_another_dtype_or_other_data_is_refused(data):
@@ -233,8 +260,8 @@ def test_another_dtype_or_other_data_is_refused(data):
     with pytest.raises(ValueError, match=r"ran in float64: call torch.set_default_dtype"):
         training.trial(small_grid(), cell())
     torch.set_default_dtype(torch.float64)
-    other = small_grid(data={"name": "cifar10", "train": 45, "validation": 5, "test": 10})
-    with pytest.raises(ValueError, match=r"The grid ran on .*cifar10.*, and this data has"):
+    other = small_grid(data={"name": "others", "train": 45, "validation": 5, "test": 10})
+    with pytest.raises(ValueError, match=r"The grid ran on .*others.*, and this data has"):
         training.trial(other, cell(), data)
 
 

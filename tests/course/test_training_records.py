@@ -24,7 +24,8 @@ def made_up(one, right):
 @pytest.fixture
 def record():
     """A complete one: the higher rate is better, and a test count is 300 + its place in the plan."""
-    settings, runs = small_grid(), []
+    settings = small_grid()
+    runs = []
     for _ in range(2):  # tuning first: the plan of the others needs it
         todo = [one for one in training.plan(settings, runs) if key(one) not in map(key, runs)]
         runs += [made_up(one, 200 + round(1000 * one["lr"])) for one in todo]
@@ -62,17 +63,31 @@ def test_the_rate_is_the_best_of_the_tuning_runs_and_the_lower_of_equals():
 
     def runs(*shares, phase="tuning"):
         pairs = zip(settings["rates"], shares, strict=True)
-        run = {"norm": "dyisru", "phase": phase, "diverged": False}
+        run = {"norm": "dyisru", "phase": phase, "value": None, "diverged": False}
         return [run | {"lr": rate, "validation": [1.0, share]} for rate, share in pairs]
 
     def tuned(found):
-        return training.tuned(settings, found, "dyisru")
+        return training.tuned(settings, found, "dyisru").lr
 
     assert tuned(runs(0.5, 0.6)) == 0.1
     assert tuned(runs(0.5, 0.5)) == 0.01
     assert tuned(runs(0.6, 0.5) + runs(0.0, 1.0, phase="final")) == 0.01
     assert tuned([run | {"diverged": run["lr"] == 0.1} for run in runs(0.5, 0.6)]) == 0.01
     assert tuned([run | {"validation": run["validation"] * (run["lr"] < 0.1)} for run in runs(0, 1)]) == 0.01
+
+
+def test_a_slope_is_tuned_with_the_rate_and_kept_by_the_final_runs():
+    slopes = [0.2, 1.0]
+    settings = small_grid(norms={"dyt_tuned": "-"}, slopes={"dyt_tuned": slopes}, sweeps={})
+    tuning = list(training.plan(settings, []))
+    starts = [(one["lr"], one["value"]) for one in tuning]
+    assert starts == [(0.01, 0.2), (0.01, 1.0), (0.1, 0.2), (0.1, 1.0)]
+    assert {one["phase"] for one in tuning} == {"tuning"}
+    best = (0.01, 1.0)
+    runs = [made_up(one, 300 if (one["lr"], one["value"]) == best else 200) for one in tuning]
+    assert training.tuned(settings, runs, "dyt_tuned") == best
+    finals = list(training.plan(settings, runs))[4:]
+    assert [key(one) for one in finals] == [key(cell("dyt_tuned", "final", 1.0, 0.01))]
 
 
 def test_a_complete_record_is_loaded_as_it_stands(record, tmp_path):
@@ -97,21 +112,30 @@ def change(**values):
 
 
 DAMAGES = {
-    "no runs": (lambda r: r.pop("runs"), "'runs' is missing or no list"),
-    "versions as text": (lambda r: r.update(versions="2.13"), "'versions' is missing or no dict"),
-    "settings without rates": (lambda r: r["settings"].pop("rates"), "'rates' is missing or no list"),
+    "no runs": (lambda r: r.pop("runs"), "it has fields that are missing or unknown: runs"),
+    "no object of runs": (lambda r: r.update(runs=None), "it has runs null, expected list"),
+    "versions as text": (lambda r: r.update(versions="2.13"), 'it has versions "2.13", expected dict'),
+    "settings as text": (lambda r: r.update(settings="all"), 'settings "all", expected dict'),
+    "settings without rates": (lambda r: r["settings"].pop("rates"), "missing or unknown: rates"),
+    "no data": (lambda r: r["settings"].update(data=None), "has data null, expected dict"),
     "another start": (lambda r: r["settings"]["norms"].update(dyisru="c 1"), "its dyisru (c 1) is not ours"),
     "another norm": (lambda r: r["settings"]["norms"].update(magic="none"), "its magic (none) is not ours"),
-    "half a run": (lambda r: r["runs"][0].pop("loss"), "a run without exactly the fields"),
-    "curves cut": (lambda r: r["runs"][2].pop("losses"), "a run without exactly the fields"),
-    "a run of another kind": (lambda r: r["runs"].append([1]), "a run without exactly the fields"),
+    "half a run": (lambda r: r["runs"][0].pop("loss"), "a run has fields that are missing or unknown: loss"),
+    "curves cut": (lambda r: r["runs"][2].pop("losses"), "missing or unknown: losses"),
+    "a run of another kind": (lambda r: r["runs"].append([1]), "a run is no JSON object"),
     "a run twice": (lambda r: r["runs"].append(r["runs"][0]), "a run is there twice"),
     "401 of 400": (change(test_right=401), "test_right 401 of 400"),
-    "half a digit": (change(test_right=0.5), "test_right 0.5 of 400"),
+    "half a digit": (change(test_right=0.5), "a run has test_right 0.5, expected int"),
     "more than the training set": (change(train_right=1001), "train_right 1001 of 1000"),
     "398 of 397": (change(validation=[398]), "validation [398]"),
-    "a verdict as text": (change(diverged="no"), "'diverged'"),
-    "a loss as text": (change(loss="low"), "loss 'low'"),
+    "a verdict as text": (change(diverged="no"), 'a run has diverged "no", expected bool'),
+    "a verdict as number": (change(diverged=0), "a run has diverged 0, expected bool"),
+    "a count as verdict": (change(test_right=True), "a run has test_right true, expected int"),
+    "a loss as text": (change(loss="low"), 'a run has loss "low", expected int | float | null'),
+    "nothing right": (change(test_right=None), "a run has test_right null, expected int"),
+    "nothing looked at": (change(validation=None), "a run has validation null, expected list"),
+    "half a look": (change(validation=[None]), "validation [None] of 397"),
+    "no norm": (change(norm=None), "a run has norm null, expected str"),
     "no number": (change(loss=float("nan")), "NaN is no number"),
     "another rate": (change(lr=0.5), "runs are not of its plan"),
     "another seed": (lambda r: r["runs"][2].update(seed=9), "1 runs are not of its plan"),
