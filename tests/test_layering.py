@@ -20,8 +20,9 @@ MAY_IMPORT = {  # room -> the rooms it may import
     "normlib": {"functional", "gradients", "layers", "fused"},
     "measures": set(),
     "figures": set(),
-    "timing": set(),
-    "training": {"layers"},
+    "jsonfile": set(),
+    "timing": {"jsonfile"},
+    "training": {"layers", "jsonfile"},
     "checks": {
         "functional", "gradients", "layers", "fused", "surgery", "measures", "timing", "training",
     },
