@@ -1,0 +1,332 @@
+"""Counterexamples to claims of the articles, and what holds: notebooks/reference/claims.md names them.
+
+What an evaluated equation already decides is not repeated here: claims.yaml names the tag instead.
+"""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from normlib import functional, gradients, layers
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+def draw(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def rms(x, eps=0.0):
+    return functional.rms_norm(x, x.shape[-1:], eps=eps)
+
+
+def layer_norm(x, eps=0.0):
+    return functional.layer_norm(x, x.shape[-1:], eps=eps)
+
+
+def jacobian(function, x):
+    return torch.autograd.functional.jacobian(function, x)
+
+
+def test_A03_what_a_swap_adds():
+    count = {cls: sum(p.numel() for p in cls(512).parameters()) for cls in (layers.RMSNorm, layers.DyT)}
+    assert count == {layers.RMSNorm: 512, layers.DyT: 512 + 512 + 1}
+
+
+def test_A32_A216_only_two_moments_are_fixed():
+    x = -torch.log(torch.rand(4000, 1, generator=torch.Generator().manual_seed(0)))  # exponential
+    y = functional.batch_norm(x, None, None, training=True, eps=1e-12)
+    skewness = [((z - z.mean()) ** 3).mean() / z.var(correction=0) ** 1.5 for z in (x, y)]
+    assert torch.isclose(*skewness) and skewness[1] > 1.5  # 0 for a normal distribution
+
+
+def test_A43_the_largest_absolute_eigenvalue_counts():
+    curvature = torch.autograd.functional.hessian(lambda x: -50 * (x**2).sum(), draw(3))
+    assert torch.allclose(torch.linalg.eigvalsh(curvature), torch.full((3,), -100.0))  # none is above 0
+    assert torch.linalg.matrix_norm(curvature, 2) == 100  # and this is the gradient's Lipschitz constant
+
+
+def test_A60_equal_outputs_and_unequal_jacobians():
+    x = draw(6) - draw(6).mean()
+    assert torch.allclose(layer_norm(x), rms(x))
+    apart = jacobian(rms, x) - jacobian(layer_norm, x)
+    assert torch.allclose(apart, torch.full((6, 6), 1 / (6 * x.std(correction=0).item())))
+
+
+def test_A78_far_out_every_slope_falls():
+    x = draw(8)
+    near, far = (torch.linalg.matrix_norm(jacobian(rms, t * x), 2) for t in (1, 10))
+    assert torch.isclose(near, 10 * far)  # RMSNorm: as 1/t
+    alpha, c, largest = torch.tensor([1.0]), torch.tensor([1.0]), torch.tensor([2.0])
+    dyt = [jacobian(lambda z: functional.dyt(z, alpha), t * largest).item() for t in (1, 10)]
+    dyisru = [jacobian(lambda z: functional.dyisru(z, c, scale=1.0), t * largest).item() for t in (1, 10)]
+    assert dyt[1] < 1e-12 * dyt[0] and 500 < dyisru[0] / dyisru[1] < 1000  # exponentially; as 1/t^3
+
+
+def test_A80_a_loss_needs_a_bound():
+    n, delta, rare = 10, 0.05, 0.01  # one function, loss 100 with probability 1 %: complexity 0, mean 1
+    bound_if_unseen = math.sqrt(math.log(1 / delta) / (2 * n))
+    assert bound_if_unseen < 100 * rare and (1 - rare) ** n > 0.9  # fails with probability 0.9, not 0.05
+
+
+def test_A81_no_bound_by_the_size_of_weights_before_a_norm():
+    x, w = draw(5, 4), draw(3, 4, seed=1)
+    assert torch.allclose(rms(x @ w.T), rms(x @ (1e-6 * w).T))
+
+
+def test_A87_compare_at_equal_scale():
+    x = draw(16)
+    rho = x.square().mean().sqrt()
+    slope_at_0 = jacobian(lambda z: functional.dyt(z, 1 / rho[None], scale=4.0), torch.zeros(16))
+    assert torch.isclose(torch.linalg.matrix_norm(slope_at_0, 2), 1 / rho)
+    assert torch.isclose(torch.linalg.matrix_norm(jacobian(rms, x), 2), 1 / rho)
+
+
+def test_A94_weights_before_a_norm_grow():
+    w = draw(6, 6).requires_grad_()
+    (rms(draw(5, 6, seed=1) @ w.T) ** 3).sum().backward()
+    assert (w * w.grad).sum().abs() < 1e-12
+    assert (w - 0.1 * w.grad).norm() > w.norm()
+
+
+def test_A95_information_is_not_bounded_by_this_entropy():
+    information = 0.5 * math.log(1 + 1 / 1e-6**2)  # y = x + noise of size 1e-6, x ~ N(0, 1), in nats
+    assert information > 13 > math.log(2 * math.pi * math.e)
+
+
+def test_A96_A104_the_noise_goes_with_the_batch_and_the_coupling_stays():
+    spread = {}
+    for m in (4, 256):
+        x = draw(400, m, 1)
+        x[:, 0] = 0.5  # one sample, in the company of 400 others
+        x = x.squeeze(-1).T
+        y = functional.batch_norm(x, None, None, training=True, eps=1e-12)
+        spread[m] = y[0].std().item()
+    assert 6 < spread[4] / spread[256] < 11  # about the root of 256/4
+    coupled = gradients.batch_norm_jacobian(draw(256, 1), eps=1e-12)[0]
+    assert (coupled[0, 1:] != 0).all()
+
+
+def listing(x, weight, eps):
+    """The listing with x squared in its own dtype."""
+    return x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
+
+
+def test_A116_a_listing_that_stays_in_half_precision():
+    x = draw(4, 64).sign() * 300
+    assert (listing(x.half(), 1.0, 1e-6) == 0).all()  # x² is infinite
+    assert torch.allclose(listing(x.float(), 1.0, 1e-6), rms(x.float(), 1e-6))
+
+
+def test_A118_the_sum_needs_float32_and_division_does_not():
+    a, b = (1 + draw(2, 1000).abs()).half()
+    exact = a.double() / b.double()
+    assert ((a / b).double() / exact - 1).abs().max() <= 2**-11
+    terms = torch.full((4096,), 0.1).half()
+    total = sum(terms[1:], terms[0])
+    assert (total / (4096 * terms[0].float()) - 1).abs() > 0.01
+
+
+def deep_gradient(gain, start=1.0, norm=None, depth=20, width=64):
+    x = (start * draw(64, width)).requires_grad_()
+    h = x
+    for k in range(depth):
+        h = gain * h @ draw(width, width, seed=k + 1) * (2 / width) ** 0.5
+        h = torch.relu(h if norm is None else norm(h))
+    (h * draw(64, width, seed=99)).sum().backward()
+    return x.grad.norm().item()
+
+
+def test_A122_A133_weights_decide_and_not_the_size_of_the_input():
+    sizes = [deep_gradient(1.0, start) for start in (0.01, 1.0, 100.0)]
+    assert max(sizes) <= (1 + 1e-9) * min(sizes)
+    assert deep_gradient(0.5) < 1e-5 * sizes[1] < 1e-10 * deep_gradient(2.0)
+
+
+def test_A124_batch_norm_frees_from_the_weights_scale_and_not_from_depth():
+    def norm(h):
+        return functional.batch_norm(h, None, None, training=True, eps=1e-12)
+
+    shallow, deep = deep_gradient(1.0, norm=norm, depth=10), deep_gradient(1.0, norm=norm, depth=30)
+    half = deep_gradient(0.5, norm=norm, depth=30)
+    assert math.isclose(deep, half, rel_tol=1e-6)
+    assert deep > 1.1**20 * shallow
+
+
+def test_A128_a_row_is_normalized_by_itself():
+    x = draw(8, 5)
+    assert torch.equal(layer_norm(x)[:1], layer_norm(x[:1]))
+
+
+def test_A135_a_bias_undoes_a_shift_before_a_linear_layer_only():
+    x, w = draw(50, 8), draw(8, 8, seed=1)
+    assert torch.allclose((x + 2) @ w.T - (2 * torch.ones(8)) @ w.T, x @ w.T)
+    moved = rms(x + 2) - rms(x)
+    assert (moved - moved.mean(0)).std() > 0.3  # differs from row to row: no constant undoes it
+
+
+def test_A136_relu_is_blind_to_scale_and_not_to_shift():
+    z = torch.special.ndtri((torch.arange(4096) + 0.5) / 4096)
+    on = z > 0
+    assert torch.equal(10 * z > 0, on)
+    assert abs(((z + 0.5 > 0) != on).double().mean().item() - 0.1915) < 1e-3
+
+
+def test_A139_A143_after_relu_the_mean_is_a_third_of_the_square():
+    h = torch.relu(torch.special.ndtri((torch.arange(4096) + 0.5) / 4096))
+    share = h.mean() ** 2 / h.square().mean()
+    assert abs(share - 1 / math.pi) < 1e-3
+    assert abs(rms(h).var(correction=0) - (1 - 1 / math.pi)) < 1e-3
+
+
+def test_A141_A222_A224_only_pre_norm_has_a_free_path():
+    x = draw(16)
+
+    def post(z):
+        return layer_norm(z + 0 * z)  # LN(x + F(x)) with F = 0
+
+    def pre(z):
+        return z + 0 * layer_norm(z)  # x + F(LN(x))
+
+    assert torch.linalg.matrix_rank(jacobian(post, x), rtol=1e-10) == 14
+    assert torch.equal(jacobian(pre, x), torch.eye(16))
+
+
+def test_A155_A231_a_large_entry_stays_large():
+    dy = torch.ones(64)
+    dy[0] = 1000.0
+    x = draw(64).requires_grad_()
+    for norm in (rms, layer_norm):
+        (dx,) = torch.autograd.grad(norm(x), x, dy)
+        assert dx[0].abs() > 20 * dx.abs().median()
+
+
+def test_A157_rsqrt_is_as_accurate_as_the_division():
+    x = (0.25 + draw(10_000).abs()).float()
+    exact = x.double().rsqrt()
+    for root in (x.rsqrt(), 1 / x.sqrt()):
+        ulp = torch.nextafter(root, torch.full_like(root, 9.0)) - root
+        assert ((root - exact).abs() / ulp).max() < 2
+
+
+def test_A158_without_keepdim_an_error_or_a_wrong_result():
+    with pytest.raises(RuntimeError):
+        draw(3, 4) / draw(3, 4).square().mean(-1).sqrt()
+    x = draw(4, 4)
+    wrong = x / x.square().mean(-1).sqrt()  # each column divided by another row's size
+    assert (wrong - rms(x)).abs().max() > 0.1
+
+
+def test_A159_where_half_types_end():
+    assert torch.tensor([255.0, 256.0]).half().square().isinf().tolist() == [False, True]
+    hundreds = torch.full((64,), 100.0).half()
+    assert hundreds.square().mean() == 10000  # torch's mean adds in float32
+    assert sum([torch.tensor(1e4).half()] * 7).isinf()
+    assert torch.tensor(1e10).bfloat16().square().isfinite()
+    assert torch.tensor(257.0).bfloat16() == 256
+
+
+def test_A166_what_explodes_near_zero_is_the_gradient():
+    x = draw(64)
+    for size in (1.0, 1e-15, 1e-150):
+        assert rms(size * x).abs().max() <= 8
+    assert rms(torch.zeros(64)).isnan().all()
+    assert rms(1e-170 * x).isinf().any()  # x² underflows
+    small = (1e-15 * x).requires_grad_()
+    (dx,) = torch.autograd.grad(rms(small), small, draw(64, seed=1))
+    assert dx.norm() > 1e14
+
+
+def test_A168_where_this_eps_halves_the_output():
+    x = torch.full((8,), (1e-5 / 3) ** 0.5)
+    assert torch.allclose(rms(x, 1e-5), torch.full((8,), 0.5))
+
+
+def test_A171_A172_limits_and_slopes_of_the_sigmoid():
+    assert torch.sigmoid(torch.tensor(-40.0)) < 1e-15
+    x = torch.linspace(-6, 6, 1201)
+    slope = torch.sigmoid(x) * (1 - torch.sigmoid(x))
+    assert slope.argmax() == 600 and torch.isclose(slope[600], torch.tensor(0.25))
+    bottom = torch.tensor(-0.7517915, requires_grad=True)  # GELU's lowest point: no limit of the output
+    (flat,) = torch.autograd.grad(nn.functional.gelu(bottom), bottom)
+    assert flat.abs() < 1e-6 and nn.functional.gelu(torch.tensor(-9.0)).abs() < 1e-6
+
+
+def test_A178_the_sigmoid_saturates_on_both_sides():
+    low, high = torch.sigmoid(torch.tensor([-6.0, 6.0]))
+    assert torch.isclose(low * (1 - low), high * (1 - high))
+
+
+def test_A194_heads_share_one_loss():
+    def loss(outputs):
+        return outputs.sum() ** 2
+
+    mixed = torch.autograd.functional.hessian(loss, draw(2))[0, 1]
+    assert mixed == 2  # 0 for a sum of losses, one a head
+    parts = draw(4, 8)
+    assert torch.isclose(parts.norm() ** 2, parts.square().sum(-1).sum())
+
+
+def test_A215_attention_weights_depend_on_the_hidden_state():
+    h, dy = draw(6, 4).requires_grad_(), draw(6, 4, seed=1)
+    weights = torch.softmax(h @ h.T, -1)
+    (full,) = torch.autograd.grad(weights @ h, h, dy)
+    assert (full - weights.detach().T @ dy).norm() > 0.3 * full.norm()
+
+
+def test_A221_one_statistic_a_channel_over_batch_and_space():
+    x = draw(3, 2, 4, 5)
+    mean, var = x.mean((0, 2, 3), keepdim=True), x.var((0, 2, 3), correction=0, keepdim=True)
+    y = functional.batch_norm(x, None, None, training=True, eps=1e-12)
+    assert torch.allclose(y, (x - mean) / var.sqrt())
+
+
+def test_A125_one_vector_raises_and_one_image_is_instance_norm():
+    with pytest.raises(ValueError):
+        functional.batch_norm(draw(1, 4), None, None, training=True)
+    image = draw(1, 3, 4, 5)
+    y = functional.batch_norm(image, None, None, training=True)
+    assert torch.allclose(y, functional.instance_norm(image))
+
+
+def rotated(x, position):
+    """RoPE of one pair of entries."""
+    angle = torch.tensor(0.3 * position)
+    turn = torch.stack([torch.stack([angle.cos(), -angle.sin()]), torch.stack([angle.sin(), angle.cos()])])
+    return turn @ x
+
+
+def test_A228_rope_turns_and_does_not_scale():
+    q, k = draw(2), draw(2, seed=1)
+    assert torch.isclose(rotated(q, 7).norm(), q.norm())
+    assert torch.isclose(rotated(q, 7) @ rotated(k, 4), rotated(q, 13) @ rotated(k, 10))
+    gain = torch.tensor([1.0, 2.0])
+    assert (gain * rotated(rms(q), 7) - rotated(gain * rms(q), 7)).norm() > 0.1
+
+
+def test_A229_the_stream_grows_and_the_norms_output_does_not():
+    stream = draw(200, 32)
+    for k in range(24):
+        stream = stream + layer_norm(stream) @ draw(32, 32, seed=k + 1) / 32**0.5
+    assert stream.square().mean() > 10
+    assert torch.isclose(layer_norm(stream).square().mean(), torch.tensor(1.0))
+
+
+def test_A237_relu_nets_approximate_what_they_are_given_units_for():
+    x = torch.linspace(0, 3, 2001)
+    errors = []
+    for units in (10, 40, 160):
+        knots = torch.linspace(0, 3, units + 1)
+        slopes = torch.sin(2 * knots).diff() / knots.diff()
+        bends = torch.cat([slopes[:1], slopes.diff()])  # one ReLU a knot: piecewise linear interpolation
+        net = torch.relu(x[:, None] - knots[:-1]) @ bends
+        errors.append((net - torch.sin(2 * x)).abs().max().item())
+    assert errors[0] > 10 * errors[1] > 100 * errors[2]

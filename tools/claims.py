@@ -1,0 +1,106 @@
+"""Write notebooks/reference/claims.md from claims.yaml, or with --check say whether it is up to date."""
+
+import re
+import sys
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+REFERENCE = ROOT / "notebooks" / "reference"
+DATA = REFERENCE / "claims.yaml"
+PAGE = REFERENCE / "claims.md"
+VERDICTS = {
+    "correct": "it holds as it is said",
+    "imprecise": "true in spirit, or under conditions that are not stated",
+    "wrong": "there is a counterexample",
+    "unverifiable": "nothing that runs here decides it",
+    "prediction": "the article expects it; the course tried",
+}
+HEAD = """# The articles' claims
+
+The five articles that this course is made from make {count} checkable claims; [sources.md](sources.md) says
+which articles they are. Here each claim stands in our words, with a verdict, with what holds in its place, and
+with the place where the course shows or tests it. Lessons cite a claim by its id.
+Made from `claims.yaml` by `tools/claims.py`: edit the data, not this page.
+
+| verdict | meaning | claims |
+| --- | --- | --- |
+"""
+TABLE = """
+## {title}
+
+| id | where | what is said | verdict | what holds | shown |
+| --- | --- | --- | --- | --- | --- |
+"""
+PARTS = {  # the first id of each part: its title
+    "A01": "The blog on DyT and DyISRU",
+    "A31": "The derivations appended to it",
+    "A99": "Normalization in depth",
+    "A121": "The RMSNorm article",
+    "A171": "The section on saturation and explosion",
+}
+
+
+def claims() -> list[dict]:
+    return yaml.safe_load(DATA.read_text("utf-8"))
+
+
+def lessons() -> dict[str, Path]:
+    """Number of each lesson, such as 02a, and its file."""
+    files = sorted((ROOT / "notebooks").glob("[0-9][0-9]*_*.ipynb"))
+    return {path.name.split("_")[0]: path for path in files}
+
+
+def equations() -> dict[str, str]:
+    """Tag of each equation, and the anchor of its heading."""
+    headings = re.findall(r"^### (.+)$", (REFERENCE / "equations.md").read_text("utf-8"), re.M)
+    anchors = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+    return {heading.split()[0]: anchor for heading, anchor in zip(headings, anchors, strict=True)}
+
+
+def link(place: str) -> str:
+    """A link to a cell (`03 check-half`), an equation (EQ-RMS) or a test (tests/…::name)."""
+    if place.startswith("EQ-"):
+        return f"[{place}](equations.md#{equations().get(place, '')})"
+    if place.startswith("tests/"):
+        path, _, name = place.partition("::")
+        return f"[`{name}`](../../{path})"
+    number, _, cell = place.partition(" ")
+    path = lessons().get(number)
+    return f"[{number} `{cell}`](../{path.name})" if path else f"{number} `{cell}`"
+
+
+def row(claim: dict) -> str:
+    verdict = claim.get("detail", claim["verdict"])
+    holds = claim.get("correction", "")
+    shown = ", ".join(link(place) for place in claim["shown"])
+    if "why_not" in claim:
+        shown = f"{shown}; not asserted: {claim['why_not']}" if shown else claim["why_not"]
+    cells = [claim["where"], claim["said"], verdict, holds, shown]
+    escaped = [str(cell).replace("|", "\\|") for cell in cells]
+    return f'| <a id="{claim["id"]}"></a>{claim["id"]} | ' + " | ".join(escaped) + " |\n"
+
+
+def page() -> str:
+    found = claims()
+    parts = [HEAD.format(count=len(found))]
+    for verdict, meaning in VERDICTS.items():
+        count = sum(claim["verdict"] == verdict for claim in found)
+        parts.append(f"| {verdict} | {meaning} | {count} |\n")
+    for claim in found:
+        if claim["id"] in PARTS:
+            parts.append(TABLE.format(title=PARTS[claim["id"]]))
+        parts.append(row(claim))
+    return "".join(parts)
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["--check"]:
+        return int(PAGE.read_text("utf-8") != page())
+    PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
