@@ -96,7 +96,7 @@ def test_the_pages_own_tests_are_all_named():
 @pytest.mark.parametrize(
     ("place", "says"),
     [
-        ("EQ-GONE", "equations.md has no"),
+        ("EQ-" + "GONE", "equations.md has no"),
         ("tests/gone.py::x", "there is no"),
         ("tests/test_readme.py::gone", "has no"),
         ("99 x", "no lesson 99"),

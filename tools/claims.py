@@ -20,8 +20,8 @@ VERDICTS = {
 HEAD = """# The articles' claims
 
 The five articles that this course is made from make {count} checkable claims; [sources.md](sources.md) says
-which articles they are. Here each claim stands in our words, with a verdict, with what holds in its place, and
-with the place where the course shows or tests it. Lessons cite a claim by its id.
+which articles they are. Here each claim stands in our words, with a verdict, with what holds in its place,
+and with the place where the course shows or tests it. Lessons cite a claim by its id.
 Made from `claims.yaml` by `tools/claims.py`: edit the data, not this page.
 
 | verdict | meaning | claims |

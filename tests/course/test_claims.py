@@ -82,6 +82,12 @@ def test_A81_no_bound_by_the_size_of_weights_before_a_norm():
     assert torch.allclose(rms(x @ w.T), rms(x @ (1e-6 * w).T))
 
 
+def test_A82_with_one_feature_dyt_can_be_all_that_rms_norm_is():
+    x = draw(20, 1)
+    steep = functional.dyt(x, torch.tensor([1e9]))  # one choice of its parameter; others give more functions
+    assert torch.allclose(steep, rms(x)) and torch.equal(rms(x).round(), x.sign())
+
+
 def test_A87_compare_at_equal_scale():
     x = draw(16)
     rho = x.square().mean().sqrt()
