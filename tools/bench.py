@@ -15,31 +15,38 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from bench_cases import NOT_TIMED, Case, cpu_cases, field, goals, gpu_cases
+from bench_cases import NOT_TIMED, Case, cpu_cases, field, gpu_cases
 from tqdm import tqdm
 
 from normcourse import timing
+from normcourse.timing.records import check_entry, entry
 
 ROOT = Path(__file__).resolve().parents[1]
 # glibc hands large blocks back to the system at once, which maps and clears new pages for the next call.
-WARM = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "17179869184", "MALLOC_TOP_PAD_": "268435456"}
+WARM = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": "17179869184",
+    "MALLOC_TOP_PAD_": "268435456",
+}
 SAME = ("machine", "device", "torch", "triton", "python", "commit")
+SEVERAL = ("all", "rsqrt")  # cases that compare several functions
 PEERS = ("compile", "liger", "quack")
 COLUMNS = ("torch", "formula", "compile", "fused", "liger", "quack", "copy")
 
 
 def begin(path: Path, device: str, command: str) -> dict:
     """The record to go on from, or a new one; RecordError for one of another machine or code."""
-    new = timing.make_record([], command=command, device=device)
-    new["absent"] |= NOT_TIMED if device == "cpu" else {}
+    new = timing.new_record(device, command)
+    if device == "cpu":
+        new["absent"] |= NOT_TIMED
     if not path.exists():
         return new
     record = timing.load_record(path)
     other = [key for key in SAME if record["provenance"][key] != new["provenance"][key]]
     if other:
         raise timing.RecordError(
-            f"{path.name} was begun with another {', '.join(other)}: its numbers and new ones do not mix. "
-            f"Measure anew with --fresh, or elsewhere with --record FILE."
+            f"{path.name} was begun with another {', '.join(other)}: its numbers and new ones do "
+            f"not mix. Measure anew with --fresh, or elsewhere with --record FILE."
         )
     return record
 
@@ -47,7 +54,7 @@ def begin(path: Path, device: str, command: str) -> dict:
 def measure(
     case: Case, device, absent: dict[str, str], *, seconds: float, compiled: bool = True
 ) -> timing.Result:
-    """One case; an optional contender that fails is left out, and named in `absent` with the reason."""
+    """One case; an optional contender that fails is left out and named in `absent`, with the reason."""
     candidates, reference = field(case, absent, compiled=compiled and case.compiles())
     while True:
         try:
@@ -66,22 +73,28 @@ def measure(
             if error.who is None or error.who.split()[-1] not in PEERS:
                 raise
             absent[f"{error.who}: {case.title()}"] = str(error)[:200]
-            candidates = {name: f for name, f in candidates.items() if name != error.who}
+            candidates = without(candidates, error.who)
             if isinstance(reference, dict):
-                reference = {name: f for name, f in reference.items() if name != error.who}
+                reference = without(reference, error.who)
 
 
-def believable(case: Case, absent: dict[str, str], measure_once: Callable[[], timing.Result]) -> dict | None:
-    """The entry for the record; a result with an impossible number is measured again, at last left out."""
+def without(functions: dict[str, Callable], name: str) -> dict[str, Callable]:
+    return {other: f for other, f in functions.items() if other != name}
+
+
+def believable(
+    case: Case, absent: dict[str, str], measure_once: Callable[[], timing.Result]
+) -> timing.Result | None:
+    """A result with an impossible number is measured again, at last left out: None."""
     for _ in range(3):
-        record = timing.make_record([measure_once()], command="-")
+        result = measure_once()
         try:
-            timing.check_record(record)
+            check_entry(entry(result))
         except timing.RecordError as error:
             reason = str(error)
         else:
             absent.pop(case.title(), None)
-            return record["results"][0]
+            return result
     absent[case.title()] = f"left out: {reason}"
     return None
 
@@ -95,54 +108,58 @@ def complete(
     minutes: float,
     seconds: float,
     compiled: bool,
-) -> bool:
-    """Measure what the record lacks, until the time is over. Is it complete?"""
+) -> None:
+    """Measure what the record lacks, until the time is over."""
     name = device if isinstance(device, str) else device.name
-    record, cases = begin(path, name, command), list(cases)
-    done = [entry["case"] for entry in record["results"]]
+    record = begin(path, name, command)
+    cases = list(cases)
+    done = [result.case for result in record["results"]]
     left = [case for case in cases if case.key() not in done]
     stop = time.monotonic() + 60 * minutes
     with tqdm(total=len(cases), initial=len(cases) - len(left), unit="case", disable=None) as bar:
         for case in left:
             if time.monotonic() > stop:
-                bar.write("The time is over. What is measured is kept, and the same command goes on.")
-                return False
+                bar.write("The time is over. What is measured is kept; the same command goes on.")
+                return
             bar.set_description(case.title())
             if compiled:
                 torch.compiler.reset()  # or the memory of all cases stays with it
             once = partial(measure, case, device, record["absent"], seconds=seconds, compiled=compiled)
-            entry = believable(case, record["absent"], once)
-            record["results"] += [entry] if entry else []
+            result = believable(case, record["absent"], once)
+            if result is not None:
+                record["results"].append(result)
             timing.save_record(path, record)
             bar.update()
-    return True
 
 
 def table(record: dict) -> str:
     """A line a case: medians in ms, and what fused reaches of the copy."""
     lines = [f"{'milliseconds':68}" + "".join(f"{name:>10}" for name in (*COLUMNS, "of copy"))]
-    for entry in record["results"]:
-        result = timing.Result.from_record(entry)
-        rows = {row.name: row for row in result.rows}
-        if result.case["op"] in ("all", "rsqrt"):
-            continue
-        times = [f"{1e3 * rows[name].median_s:10.4g}" if name in rows else f"{'-':>10}" for name in COLUMNS]
-        lines.append(f"{result.what:68}{''.join(times)}{rows['fused'].of_copy:10.0%}")
-    lines += [f"absent: {name} ({reason})" for name, reason in record["absent"].items()]
-    flagged = sum(bool(entry["flags"]) for entry in record["results"])
-    return "\n".join(
-        [*lines, f"{flagged} of {len(record['results'])} measurements carry a warning; see the record."]
-    )
+    for result in record["results"]:
+        if result.case["op"] not in SEVERAL:
+            times = [_milliseconds(result, name) for name in COLUMNS]
+            lines.append(f"{result.what:68}{''.join(times)}{result['fused'].of_copy:10.0%}")
+    for name, reason in record["absent"].items():
+        lines.append(f"absent: {name} ({reason})")
+    flagged = sum(bool(result.flags) for result in record["results"])
+    total = len(record["results"])
+    lines.append(f"{flagged} of {total} measurements carry a warning; see the record.")
+    return "\n".join(lines)
+
+
+def _milliseconds(result: timing.Result, name: str) -> str:
+    if name not in result.samples:
+        return f"{'-':>10}"
+    return f"{1e3 * result[name].median_s:10.4g}"
 
 
 def ratios(record: dict) -> str:
-    """Contenders of the measurements that hold several functions, against LayerNorm or the first."""
+    """Contenders of measurements that hold several functions, against LayerNorm or the first."""
     lines = []
-    for entry in record["results"]:
-        result = timing.Result.from_record(entry)
-        if result.case["op"] in ("all", "rsqrt"):
+    for result in record["results"]:
+        if result.case["op"] in SEVERAL:
             lines.append(result.what)
-            names = [row.name for row in result.rows[:-2]]
+            names = list(result.outputs)
             for name in names:
                 base = f"layer_norm {name.split()[-1]}" if result.case["op"] == "all" else names[0]
                 if base in names and base != name:
@@ -150,16 +167,13 @@ def ratios(record: dict) -> str:
     return "\n".join(lines)
 
 
-def reached(record: dict) -> str:
-    """The goals on two cores: how many times longer the other contender takes, paired, with the interval."""
-    results = [timing.Result.from_record(entry) for entry in record["results"]]
+def gains(record: dict) -> str:
+    """How many times longer torch, or the formula, takes than fused; paired, with the interval."""
     lines = []
-    for goal in goals():
-        for result in results:
-            if result.case == goal.case.key():
-                ratio = result.ratio(goal.slow, "fused")
-                verdict = "reached" if ratio.median >= goal.least else "MISSED"
-                lines.append(f"{verdict}: {goal.slow} / fused {ratio}, wanted {goal.least:g}: {result.what}")
+    for result in record["results"]:
+        slow = [name for name in ("torch", "formula") if name in result.outputs]
+        if result.case["op"] not in SEVERAL and "fused" in result.outputs and slow:
+            lines.append(f"{slow[0]} / fused {result.ratio(slow[0], 'fused')}: {result.what}")
     return "\n".join(lines)
 
 
@@ -172,9 +186,16 @@ def on_cpu(options: argparse.Namespace) -> int:
     else:
         print("The warm allocator is left out: its settings are glibc's.")
     for allocator, environment in parts.items():
-        own = [sys.executable, __file__, "--part", allocator, "--record", str(options.record)]
-        own += ["--seconds", str(options.seconds), "--minutes", str(options.minutes)]
-        own += [] if options.compile else ["--no-compile"]
+        own = [
+            sys.executable,
+            __file__,
+            f"--part={allocator}",
+            f"--record={options.record}",
+            f"--seconds={options.seconds}",
+            f"--minutes={options.minutes}",
+        ]
+        if not options.compile:
+            own.append("--no-compile")
         code = subprocess.run(own, env=environment).returncode
         if code:
             return code
@@ -205,14 +226,19 @@ def main(arguments: list[str]) -> int:
         return 2
     if options.fresh:
         options.record.unlink(missing_ok=True)
-    settings = {"minutes": options.minutes, "seconds": options.seconds, "compiled": options.compile}
+    measured = partial(
+        complete,
+        options.record,
+        minutes=options.minutes,
+        seconds=options.seconds,
+        compiled=options.compile,
+    )
     try:
         if options.part:
-            complete(options.record, cpu_cases(options.part), command="make bench", **settings)
+            measured(cpu_cases(options.part), command="make bench")
             return 0
         if options.gpu:
-            cases = gpu_cases("as it comes")
-            complete(options.record, cases, "cuda", command="make bench GPU=1", **settings)
+            measured(gpu_cases("as it comes"), "cuda", command="make bench GPU=1")
         elif on_cpu(options):
             return 1
         record = timing.load_record(options.record)
@@ -222,7 +248,7 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         print("\nInterrupted: what is measured is kept, and the same command goes on.", file=sys.stderr)
         return 130
-    print("\n\n".join(filter(None, (table(record), ratios(record), reached(record)))))
+    print("\n\n".join(filter(None, (table(record), ratios(record), gains(record)))))
     return 0
 
 

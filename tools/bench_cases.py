@@ -4,6 +4,7 @@ import importlib
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +21,7 @@ NOT_TIMED = {
     "layer_norm forward+backward bfloat16 on the CPU": "torch adds the weight's gradient up in bfloat16, a "
     "tenth off at 2048 rows: the time of a wrong result is no contender's (fused takes torch's)"
 }
+WIDTHS = (4096, 1024, 8192, 16384)
 TENSORS_MOVED = {"forward": 2, "backward": 3, "forward+backward": 5}  # x, y; x, dy, dx; parameters left out
 ENTRIES = {
     "forward": lambda f: f,
@@ -58,12 +60,15 @@ class Case:
 
     def inputs(self, generator: torch.Generator) -> tuple[Tensor, ...]:
         """(dy,) x, weight, bias, parameter; drawn in the dtype itself, the parameter 0.5."""
-        how = {"generator": generator, "device": generator.device, "dtype": DTYPES[self.dtype]}
-        rows = [torch.randn(self.tokens, self.hidden, **how) for _ in range(1 + (self.way != "forward"))]
-        weight, bias = 1 + 0.1 * torch.randn(self.hidden, **how), 0.1 * torch.randn(self.hidden, **how)
+        draw = partial(torch.randn, generator=generator, device=generator.device, dtype=DTYPES[self.dtype])
+        count = 1 if self.way == "forward" else 2
+        rows = [draw(self.tokens, self.hidden) for _ in range(count)]
+        weight = 1 + 0.1 * draw(self.hidden)
+        bias = 0.1 * draw(self.hidden)
         if self.op == "rsqrt":
             return (rows[0].square() + EPS,)
-        return *rows, weight, bias, torch.full((1,), 0.5, device=how["device"], dtype=how["dtype"])
+        parameter = weight.new_full((1,), 0.5)
+        return *rows, weight, bias, parameter
 
 
 # Every contender of the norms is called as f(x, weight, bias, parameter) and uses what it has use for.
@@ -110,10 +115,7 @@ def _has_compiler(absent: dict[str, str]) -> bool:
 def _peers(op: str, absent: dict[str, str]) -> dict[str, Callable]:
     """Liger-Kernel and QuACK, where there is a GPU and they are installed."""
     peers = {}
-    for name, package, build in (
-        ("liger", "liger_kernel.transformers.functional", _liger),
-        ("quack", "quack", _quack),
-    ):
+    for name, (package, build) in PACKAGES.items():
         if not torch.cuda.is_available():
             absent[name] = "needs a GPU"
             continue
@@ -137,27 +139,32 @@ def _quack(quack, op: str) -> Callable | None:
     return {"rms_norm": lambda x, w, b, p: quack.rmsnorm(x, w, eps=EPS)}.get(op)
 
 
+PACKAGES = {"liger": ("liger_kernel.transformers.functional", _liger), "quack": ("quack", _quack)}
+
+
 def field(case: Case, absent: dict[str, str], *, compiled: bool) -> tuple[dict[str, Callable], object]:
     """(candidates, reference) of a case; "all" puts every norm into one measurement, for paired ratios."""
     enter = ENTRIES[case.way]
     if case.op != "all":
         found = contenders(case.op, absent, compiled=compiled)
         return {name: enter(f) for name, f in found.items()}, _reference(case, case.op)
-    candidates, references = {}, {}
+    candidates = {}
+    references = {}
     for op in OPS:
         reference = _reference(case, op)
         for name, f in contenders(op, absent, compiled=compiled).items():
-            candidates[f"{op} {name}"], references[f"{op} {name}"] = enter(f), reference
+            candidates[f"{op} {name}"] = enter(f)
+            references[f"{op} {name}"] = reference
     return candidates, references
 
 
 def _reference(case: Case, op: str) -> Callable:
-    both = timing.forward_backward(truth(op))
-    return truth(op) if case.way == "forward" else both
+    exact = truth(op)
+    return exact if case.way == "forward" else timing.forward_backward(exact)
 
 
 def cpu_cases(allocator: str) -> Iterator[Case]:
-    """The sizes of the goals first, then all norms against each other, also at the articles' sizes."""
+    """Each norm alone in a large size; then all against each other, at the articles' sizes."""
     for dtype in DTYPES:
         for op in OPS:
             for way in ("forward+backward", "forward"):
@@ -171,39 +178,13 @@ def cpu_cases(allocator: str) -> Iterator[Case]:
 
 def gpu_cases(allocator: str) -> Iterator[Case]:
     """bfloat16 first: it is what models are trained in, and an interrupted grid should hold it."""
+    ways = ("forward", "backward")
     for tokens, hidden in ((8192, 4096), *ARTICLES):
-        yield from (
-            Case("all", way, tokens, hidden, "bfloat16", allocator) for way in ("forward", "backward")
-        )
+        for way in ways:
+            yield Case("all", way, tokens, hidden, "bfloat16", allocator)
+    sizes = [(tokens, hidden) for hidden in WIDTHS for tokens in (8192, 2048, 32768)]
     for dtype in reversed(DTYPES):
-        for hidden in (4096, 1024, 8192, 16384):
-            for tokens in (8192, 2048, 32768):
-                for op in OPS:
-                    yield from (
-                        Case(op, way, tokens, hidden, dtype, allocator) for way in ("forward", "backward")
-                    )
-        for op in OPS:
-            yield from (Case(op, way, 4096, 65536, dtype, allocator) for way in ("forward", "backward"))
-
-
-@dataclass(frozen=True)
-class Goal:
-    """slow takes at least `least` times as long as fused."""
-
-    case: Case
-    slow: str
-    least: float
-
-
-def goals() -> Iterator[Goal]:
-    """Those of the issue, on two cores."""
-    for op, dtype, slow, least, least_warm in (
-        ("rms_norm", "float32", "torch", 3.0, 2.0),
-        ("rms_norm", "bfloat16", "torch", 8.0, 2.0),
-        ("dyisru", "float32", "formula", 4.0, None),
-        ("dyt", "float32", "formula", 1.8, None),
-        ("dyt", "bfloat16", "formula", 2.5, None),
-    ):
-        for allocator, wanted in (("as it comes", least), ("warm", least_warm)):
-            if wanted:
-                yield Goal(Case(op, "forward+backward", 2048, 4096, dtype, allocator), slow, wanted)
+        for tokens, hidden in [*sizes, (4096, 65536)]:
+            for op in OPS:
+                for way in ways:
+                    yield Case(op, way, tokens, hidden, dtype, allocator)

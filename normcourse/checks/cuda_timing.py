@@ -1,9 +1,8 @@
-"""Checks of lesson 07, timing: one per exercise, and the simulated GPU that the lesson times."""
+"""Checks of lesson 07, timing: one per exercise."""
 
 import functools
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -11,77 +10,10 @@ from torch import Tensor
 from normcourse import draw
 from normcourse.checks.probes import unchanged
 from normcourse.checks.verdict import Slip, exercise, expect
+from normcourse.timing.simulated import Device
 from normlib import functional
 
 UNITS = {"milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
-
-
-@dataclass(frozen=True)
-class Event:
-    """A mark in the queue of a Device; `Device.elapsed` reads two of them."""
-
-    moment: float
-    place: int
-
-
-class Device:
-    """A simulated GPU: work is queued and the host runs ahead. Its clock is its own, so every run agrees.
-
-    A kernel's first call takes the host `first` seconds (loading, compiling), every call `launch`. The device
-    needs `start` and the bytes over `bandwidth`, thrice that where they still lie in the cache. After
-    every `interrupt` kernels something else holds it for 300 µs.
-    """
-
-    def __init__(self, bandwidth=4e12, launch=6e-6, start=2e-6, first=0.5, cache=50e6, interrupt=0):
-        self.bandwidth, self.launch, self.start, self.first = bandwidth, launch, start, first
-        self.cache, self.interrupt = cache, interrupt
-        self._host = self._free = 0.0  # what the host's clock shows; when the queue will be empty
-        self._known, self._cached, self._count = set(), None, 0
-        self.log, self.spans = [], []  # what was queued; the parts of it between two marks that were read
-
-    def run(self, kernel: str, moved: float) -> None:
-        """Queue a kernel that moves so many bytes."""
-        if kernel not in self._known:
-            self._known.add(kernel)
-            self._host += self.first
-            self.log.append("first")
-        warm = self._cached == kernel and moved <= self.cache
-        self._host += self.launch
-        self._queue("warm" if warm else "cold", self.start + moved / (self.bandwidth * (3 if warm else 1)))
-        self._cached, self._count = kernel, self._count + 1
-        if self.interrupt and self._count % self.interrupt == 0:
-            self._queue("interrupt", 300e-6)
-
-    def flush(self) -> None:
-        """Queue a write of four times the cache, which leaves nothing else in it."""
-        self._host += self.launch
-        self._queue("flush", 4 * self.cache / self.bandwidth)
-        self._cached = None
-
-    def synchronize(self) -> None:
-        """Let the host wait until the queue is empty."""
-        self._host = max(self._host, self._free)
-        self.log.append("synchronize")
-
-    def clock(self) -> float:
-        """The host's clock, in seconds."""
-        return self._host
-
-    def event(self) -> Event:
-        """Queue a mark; the device stamps it with the time when it gets there."""
-        self._free = max(self._host, self._free)
-        return Event(self._free, len(self.log))
-
-    def elapsed(self, first: Event, last: Event) -> float:
-        """Seconds between two marks; RuntimeError if the device has not come to the second yet."""
-        if last.moment > self._host:
-            raise RuntimeError("the device has not reached the last event: synchronize before you read it")
-        self.spans.append((last.moment - first.moment, self.log[first.place : last.place]))
-        return last.moment - first.moment
-
-    def _queue(self, what: str, seconds: float) -> None:
-        self.log += ["idle", what] if self._host > self._free else [what]
-        self._free = max(self._host, self._free) + seconds
 
 
 @exercise("Exercise 1 (bytes of a backward)")

@@ -1,20 +1,22 @@
-"""Time callables on CPU or CUDA against each other, a copy of the same bytes and an empty call; keep records.
+"""Time callables on CPU or CUDA against each other, a copy of the same bytes and an empty call.
 
 The rules that `measure` enforces, and the test of each, are in tests/course/test_timing_self_checks.py.
 """
 
+from normcourse.jsonfile import RecordError
 from normcourse.timing.devices import Cpu, Cuda
 from normcourse.timing.entries import backward_of, forward_backward
-from normcourse.timing.errors import RecordError, TimingError
+from normcourse.timing.errors import TimingError
 from normcourse.timing.estimates import Ratio, fit_line, interval
 from normcourse.timing.loop import measure
 from normcourse.timing.provenance import allocator, provenance
-from normcourse.timing.records import check_record, load_record, make_record, save_record
-from normcourse.timing.results import Result, Row
+from normcourse.timing.records import load_record, new_record, save_record
+from normcourse.timing.results import Output, Result, Row
 
 __all__ = [
     "Cpu",
     "Cuda",
+    "Output",
     "Ratio",
     "RecordError",
     "Result",
@@ -22,13 +24,12 @@ __all__ = [
     "TimingError",
     "allocator",
     "backward_of",
-    "check_record",
     "fit_line",
     "forward_backward",
     "interval",
     "load_record",
-    "make_record",
     "measure",
+    "new_record",
     "provenance",
     "save_record",
 ]

@@ -71,7 +71,8 @@ class Cuda:
     LONGEST_WAIT = 200_000_000  # cycles: about 0.1 s
 
     def __init__(self, driver=torch.cuda, clock: Callable[[], float] | None = None, place="cuda") -> None:
-        self.driver, self.clock = driver, clock or time.perf_counter
+        self.driver = driver
+        self.clock = clock or time.perf_counter
         self.place = torch.device(place)
         self.flags: list[str] = []
         self.wait = 1_000_000  # cycles; grows until the host is fast enough
@@ -97,7 +98,11 @@ class Cuda:
                 "the host never got ahead of the device (does a candidate synchronise?): the times of the "
                 "device contain waiting for the host"
             )
-        return [Sample(host, start.elapsed_time(end) * 1e-3, output) for host, start, end, output in timed]
+        samples = []
+        for host_s, first, last, output in timed:
+            device_s = first.elapsed_time(last) * 1e-3
+            samples.append(Sample(host_s, device_s, output))
+        return samples
 
     def _queue(self, calls: Sequence[Callable], keep: bool, warm: bool) -> tuple[list, bool]:
         """Queue a wait and the calls, and let them run. Was everything queued before the wait was over?"""
@@ -113,7 +118,8 @@ class Cuda:
     def _one(self, call: Callable, keep: bool, warm: bool) -> tuple:
         if warm:
             call()
-        first, last = self.driver.Event(enable_timing=True), self.driver.Event(enable_timing=True)
+        first = self.driver.Event(enable_timing=True)
+        last = self.driver.Event(enable_timing=True)
         first.record()
         start = self.clock()
         output = call()

@@ -30,13 +30,18 @@ def backward_of(f: Callable) -> Callable:
 
     def prepare(grad_output: Tensor, *inputs: Tensor) -> Callable[[], tuple[Tensor, ...]]:
         output, leaves = _graph(f, inputs)
-        again = {"retain_graph": True, "allow_unused": True}
-        return lambda: _used(torch.autograd.grad(output, leaves, grad_output, **again))
+
+        def run() -> tuple[Tensor, ...]:
+            found = torch.autograd.grad(output, leaves, grad_output, retain_graph=True, allow_unused=True)
+            return _used(found)
+
+        return run
 
     def backward(grad_output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
         return prepare(grad_output, *inputs)()
 
-    backward.entry, backward.prepare = "backward through autograd", prepare
+    backward.entry = "backward through autograd"
+    backward.prepare = prepare
     return backward
 
 
@@ -46,5 +51,6 @@ def _used(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:
 
 def _graph(f: Callable, inputs: tuple[Tensor, ...]) -> tuple[Tensor, list[Tensor]]:
     inputs = tuple(x.detach().requires_grad_(x.is_floating_point()) for x in inputs)
+    leaves = [x for x in inputs if x.requires_grad]
     with torch.enable_grad():
-        return f(*inputs), [x for x in inputs if x.requires_grad]
+        return f(*inputs), leaves

@@ -10,7 +10,3 @@ class TimingError(Exception):
     def __init__(self, message: str, who: str | None = None) -> None:
         super().__init__(message)
         self.who = who
-
-
-class RecordError(Exception):
-    """A record that cannot be believed; the text says what is wrong with it."""

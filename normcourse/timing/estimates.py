@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy
 import torch
 
 from normcourse.timing.errors import TimingError
@@ -20,17 +21,8 @@ class Ratio(NamedTuple):
         return f"{self.median:.3g} ({self.low:.3g} to {self.high:.3g})"
 
 
-def quantile(samples: Sequence[float], share: float) -> float:
-    """Linear between the two neighbours, as in numpy's default."""
-    ordered = sorted(samples)
-    place = share * (len(ordered) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
-
-
 def median(samples: Sequence[float]) -> float:
-    return quantile(samples, 0.5)
+    return numpy.median(samples).item()
 
 
 def interval(samples: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
@@ -49,8 +41,10 @@ def interval(samples: Sequence[float], confidence: float = 0.95) -> tuple[float,
         raise ValueError(
             f"{n} samples have no {confidence:.1%} interval of the median: measure {needed} rounds or more."
         )
-    k, below = 0, 1  # below: how many of the 2^n outcomes have B <= k
-    while 2 * (below + math.comb(n, k + 1)) <= (1 - confidence) * 2**n:
+    allowed = (1 - confidence) * 2**n / 2
+    k = 0
+    below = 1  # how many of the 2^n outcomes have B <= k
+    while below + math.comb(n, k + 1) <= allowed:
         k += 1
         below += math.comb(n, k)
     ordered = sorted(samples)
@@ -64,7 +58,8 @@ def has_interval(n: int, confidence: float) -> bool:
 def ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Ratio:
     """Median and interval of a_i / b_i. Pairs are of one round: what slowed both cancels."""
     ratios = [x / y for x, y in zip(a, b, strict=True)]
-    return Ratio(median(ratios), *interval(ratios, confidence))
+    low, high = interval(ratios, confidence)
+    return Ratio(median(ratios), low, high)
 
 
 def fit_line(nbytes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
@@ -73,10 +68,12 @@ def fit_line(nbytes: Sequence[float], seconds: Sequence[float]) -> tuple[float, 
     Relative, because the smallest size says most about t0 and the largest about the bandwidth.
     Raises ValueError with fewer than 4 sizes, TimingError where time does not grow with bytes.
     """
-    if len(set(nbytes)) < 4 or len(nbytes) != len(seconds) or min(*nbytes, *seconds) <= 0:
+    positive = min(*nbytes, *seconds) > 0
+    if len(set(nbytes)) < 4 or len(nbytes) != len(seconds) or not positive:
         raise ValueError(
-            f"fit_line needs 4 different sizes or more and as many times, all positive, got {list(nbytes)} "
-            f"and {list(seconds)}. Measure more sizes: a line through few points fits anything."
+            f"fit_line needs 4 different sizes or more and as many times, all positive, got "
+            f"{list(nbytes)} and {list(seconds)}. Measure more sizes: a line through few points "
+            f"fits anything."
         )
     size = torch.tensor(nbytes, dtype=torch.float64)
     time = torch.tensor(seconds, dtype=torch.float64)
@@ -87,7 +84,7 @@ def fit_line(nbytes: Sequence[float], seconds: Sequence[float]) -> tuple[float, 
     t0, slope = fit.solution[:, 0].tolist()
     if slope <= 0:
         raise TimingError(
-            "Time does not grow with bytes, and a bandwidth was expected. What was timed is not the traffic: "
-            "look for a missing synchronisation, or take larger sizes."
+            "Time does not grow with bytes, and a bandwidth was expected. What was timed is not "
+            "the traffic: look for a missing synchronisation, or take larger sizes."
         )
     return t0, scale.item() / slope

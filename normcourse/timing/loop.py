@@ -1,4 +1,4 @@
-"""The one loop that times: all contenders, the copy and the empty call, interleaved in random order."""
+"""The one loop that times: contenders, the copy and the empty call, interleaved in random order."""
 
 import gc
 import itertools
@@ -11,13 +11,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from normcourse.timing import material, results
+from normcourse.timing import material
 from normcourse.timing.devices import Cpu, Cuda, Sample, resolve
 from normcourse.timing.entries import entry
 from normcourse.timing.errors import TimingError
 from normcourse.timing.material import Judge
 from normcourse.timing.provenance import conditions
-from normcourse.timing.results import CONTROLS, Result, Row
+from normcourse.timing.results import CONTROLS, Output, Result, in_words
 
 FEWEST = 6  # rounds: fewer have no 95 % interval of the median
 FEWEST_IN_TIME = 9  # rounds that are measured whatever `seconds` says
@@ -40,18 +40,19 @@ def measure(
     what: str = "",
     case: Mapping[str, object] | None = None,
 ) -> Result:
-    """Time candidates against each other, against a copy of the same bytes, and against an empty call.
+    """Time candidates against each other, against a copy of the same bytes and an empty call.
 
     Args:
         candidates: name: f; each is called as f(*inputs) and returns a tensor or a tuple of them.
         make_inputs: draws the inputs with the generator it gets, on generator.device.
         moved_bytes: the least traffic of the function, one number for all contenders.
-        reference: the truth, called once with the inputs in float64; every candidate is held against it
-            before the loop, and again with the outputs of the last timed round. A mapping name: truth
-            compares different functions of the same traffic; their outputs must agree in dtype only.
+        reference: the truth, called once with the inputs in float64; every candidate is held
+            against it before the loop, and again with the outputs of the last timed round. A
+            mapping name: truth compares different functions of the same traffic; their outputs
+            must agree in dtype only.
         device: "cpu", "cuda", or a Cpu or Cuda object with a clock or driver of its own.
-        cache: "cold" uses clones of the inputs in turn, together over three times the last-level cache (L2 on
-            a GPU); "warm" uses the same tensors each time.
+        cache: "cold" uses clones of the inputs in turn, together over three times the last-level
+            cache (L2 on a GPU); "warm" uses the same tensors each time.
         rounds, warmup: in each round every contender is called once, in an order drawn anew.
         seconds: stop after this time, but not before 9 rounds; None measures all rounds.
         tolerance: of |y - truth| / (|truth| + rms(truth)); None takes it from the output's dtype.
@@ -59,40 +60,58 @@ def measure(
         what, case: title and key of the measurement, for the table and the record.
     Raises:
         ValueError: arguments or inputs that cannot be timed (NaN, zeros, another device).
-        TimingError: a candidate that is wrong, writes into its input, or does other work than the others.
+        TimingError: a candidate that is wrong, writes into its input, or does other work.
     """
     _arguments(candidates, reference, moved_bytes, cache, rounds, warmup)
     device = resolve(device, clock)
     inputs = material.draw(make_inputs, device.place, seed)
-    judge = material.Judge(reference, inputs, tolerance)
+    judge = Judge(reference, inputs, tolerance)
     judge.first_look(candidates, inputs)
-    size = device.cache()
-    sets = _sets(inputs, size.nbytes, cache)
+    last_cache = device.cache()
+    sets = _sets(inputs, last_cache.nbytes, cache)
     turns = _all_turns(candidates, sets, device, moved_bytes, cache)
-    a_round = partial(_round, device, turns, cache == "warm")
     samples = _loop(
-        a_round, list(turns), device.clock, seed=seed, rounds=rounds, warmup=warmup, seconds=seconds
+        partial(_round, device, turns, cache == "warm"),
+        list(turns),
+        device.clock,
+        seed=seed,
+        rounds=rounds,
+        warmup=warmup,
+        seconds=seconds,
     )
-    rows = _rows(candidates, samples, judge, moved_bytes)
-    flags = device.flags + _unwitnessed(device, turns, rows)
-    return Result(
-        **{"what": what, "case": dict(case or {}), "seed": seed, "moved_bytes": moved_bytes, "cache": cache},
-        **{"device": device.name, "cache_name": size.name, "cache_bytes": size.nbytes, "rows": rows},
+    _clock_went_on(samples)
+    result = Result(
+        what=what,
+        case=dict(case or {}),
+        device=device.name,
+        cache=cache,
+        cache_name=last_cache.name,
+        cache_bytes=last_cache.nbytes,
         working_set_bytes=len(sets) * material.nbytes(inputs),
-        rounds=len(samples["copy"]),
+        seed=seed,
+        moved_bytes=moved_bytes,
         entry=entry(next(iter(candidates.values()))),
         conditions=conditions(device.name),
-        flags=flags + results.suspicions(rows, moved_bytes, reference is not None),
+        seen=list(device.flags),
+        outputs={name: _output(name, samples[name][-1], judge) for name in candidates},
         samples={name: [sample.device_s for sample in own] for name, own in samples.items()},
+        hosts=_hosts(device, samples),
     )
+    return replace(result, seen=result.seen + _unwitnessed(device, turns, result))
 
 
 def _arguments(
-    candidates: Mapping, reference: object, moved_bytes: int, cache: str, rounds: int, warmup: int
+    candidates: Mapping,
+    reference: object,
+    moved_bytes: int,
+    cache: str,
+    rounds: int,
+    warmup: int,
 ) -> None:
     wrong = None
     if not candidates or set(candidates) & set(CONTROLS):
-        wrong = f"candidates {list(candidates)}", f"at least one, and none named {' or '.join(CONTROLS)}"
+        controls = " or ".join(CONTROLS)
+        wrong = f"candidates {list(candidates)}", f"at least one, and none named {controls}"
     elif isinstance(reference, Mapping) and set(reference) != set(candidates):
         wrong = f"references of {list(reference)}", "one function, or one of each candidate"
     elif isinstance(moved_bytes, bool) or not isinstance(moved_bytes, int) or moved_bytes < 2:
@@ -119,7 +138,7 @@ def _all_turns(
     moved_bytes: int,
     cache: str,
 ) -> dict[str, Iterator[Callable]]:
-    """Calls without an end for every contender. All share one count, so that each finds a set that rested."""
+    """Calls without an end for every contender; one count for all, so each finds a rested set."""
     turn = itertools.count()
     turns = {name: _turns(candidate, sets, turn) for name, candidate in candidates.items()}
     turns["copy"] = _copies(device, moved_bytes, cache)
@@ -135,11 +154,11 @@ def _turns(candidate: Callable, sets: list[tuple[Tensor, ...]], turn: Iterator[i
 
 
 def _copies(device: Cpu | Cuda, moved_bytes: int, cache: str) -> Iterator[Callable]:
-    """Copies that read half of the bytes and write the other half, into memory that is there already."""
+    """Copies that read half of the bytes and write the other half, into memory that is there."""
     source = torch.randint(256, (moved_bytes // 2,), dtype=torch.uint8, device=device.place)
     count = material.sets_needed(moved_bytes, device.cache().nbytes, cache)
-    pairs = [(source.clone(), source.clone()) for _ in range(count)]
-    return itertools.cycle([partial(device.copy, destination, own) for destination, own in pairs])
+    calls = [partial(device.copy, source.clone(), source.clone()) for _ in range(count)]
+    return itertools.cycle(calls)
 
 
 def _round(device: Cpu | Cuda, turns: Mapping, warm: bool, names: list[str], keep: bool) -> dict[str, Sample]:
@@ -159,18 +178,23 @@ def _loop(
     seconds: float | None,
 ) -> dict[str, list[Sample]]:
     """Samples by contender; those of the last round carry the outputs."""
-    samples, order = {name: [] for name in names}, random.Random(seed)
+    samples = {name: [] for name in names}
+    order = random.Random(seed)
     with _no_collection():
         for _ in range(warmup):
             a_round(names, False)
-        start, done, last = clock(), 0, False
-        while not last:
-            late = seconds is not None and (clock() - start) * (done + 2) > seconds * done  # one more
+        start = clock()
+        for done in itertools.count():
+            spent = clock() - start
+            a_round_takes = spent / max(done, 1)
+            # this round and one more, since only the last round keeps the outputs
+            late = seconds is not None and spent + 2 * a_round_takes > seconds
             last = done + 1 >= rounds or (late and done + 1 >= FEWEST_IN_TIME)
-            for name, sample in a_round(order.sample(names, len(names)), last).items():
+            names_in_order = order.sample(names, len(names))
+            for name, sample in a_round(names_in_order, last).items():
                 samples[name].append(sample)
-            done += 1
-    return samples
+            if last:
+                return samples
 
 
 @contextmanager
@@ -185,44 +209,39 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _rows(
-    candidates: Mapping[str, Callable], samples: Mapping[str, list[Sample]], judge: Judge, moved_bytes: int
-) -> tuple[Row, ...]:
-    """One row a contender; the outputs of the last timed round are held against the truth once more."""
-    copies = [sample.device_s for sample in samples["copy"]]
-    rows = []
+def _clock_went_on(samples: Mapping[str, list[Sample]]) -> None:
     for name, own in samples.items():
-        hosts, devices = [sample.host_s for sample in own], [sample.device_s for sample in own]
-        if min(devices) <= 0:
+        shortest = min(sample.device_s for sample in own)
+        if shortest <= 0:
             raise TimingError(
-                f"{name!r} took {min(devices)} s: the clock stood still or went back. Use a clock that "
+                f"{name!r} took {shortest} s: the clock stood still or went back. Use a clock that "
                 f"is monotonic and fine enough (time.perf_counter), or larger inputs.",
                 name,
             )
-        moved = None if name == "empty" else moved_bytes
-        row = results.make_row(name, hosts, devices, moved, copies)
-        if name in candidates:
-            got = material.outputs(name, own[-1].output)
-            row = replace(row, dtype=_dtype(got), error=judge.error(name, got))
-        rows.append(row)
-    return tuple(rows)
 
 
-def _dtype(got: tuple[Tensor, ...]) -> str:
-    return ", ".join(sorted({str(y.dtype).removeprefix("torch.") for y in got}))
+def _output(name: str, last: Sample, judge: Judge) -> Output:
+    """The output of the last timed round, held against the truth once more."""
+    got = material.outputs(name, last.output)
+    dtypes = {str(y.dtype).removeprefix("torch.") for y in got}
+    return Output(", ".join(sorted(dtypes)), judge.error(name, got))
 
 
-def _unwitnessed(
-    device: Cpu | Cuda, turns: Mapping[str, Iterator[Callable]], rows: tuple[Row, ...]
-) -> list[str]:
-    """Contenders whose calls, waited for, take much longer than host and device times together."""
+def _hosts(device: Cpu | Cuda, samples: Mapping[str, list[Sample]]) -> dict | None:
+    if isinstance(device, Cpu):
+        return None
+    return {name: [sample.host_s for sample in own] for name, own in samples.items()}
+
+
+def _unwitnessed(device: Cpu | Cuda, turns: Mapping, result: Result) -> list[str]:
+    """Contenders whose calls, waited for, take much longer than host and device together."""
     flags = []
-    for row in rows:
+    for row in result.rows:
         walls = [device.whole([next(turns[row.name]) for _ in range(5)]) for _ in range(3)]
-        if None not in walls and min(walls) > 1.5 * (row.host_s + row.device_s) + 2e-5:
+        if None not in walls and min(walls) > 1.5 * (row.host_s + row.median_s) + 2e-5:
             flags.append(
                 f"{row.name}: synchronisation is missing, a call that is waited for takes "
-                f"{results.in_words(min(walls))}, and the times say {results.in_words(row.device_s)}: work "
-                f"goes on outside of what was timed (another stream, or a clock that does not wait)"
+                f"{in_words(min(walls))}, and the times say {in_words(row.median_s)}: work goes on "
+                f"outside of what was timed (another stream, or a clock that does not wait)"
             )
     return flags

@@ -60,6 +60,13 @@ def outputs(name: str, value: object) -> tuple[Tensor, ...]:
             f"outputs nothing shows that it computed what the others did. Return them.",
             name,
         )
+    for index, y in enumerate(value):
+        if y.is_complex():
+            raise TimingError(
+                f"{name!r} returned {y.dtype} as output {index}, expected real numbers: the judge "
+                f"compares no imaginary parts. Return torch.view_as_real of it.",
+                name,
+            )
     return tuple(value)
 
 
@@ -72,10 +79,12 @@ class Judge:
         inputs: tuple[Tensor, ...],
         tolerance: float | None,
     ) -> None:
-        self.tolerance, self.one_truth = tolerance, not isinstance(reference, Mapping)
+        self.tolerance = tolerance
+        self.one_truth = not isinstance(reference, Mapping)
         references = {None: reference} if self.one_truth else reference
         exact = tuple(x.double() if x.is_floating_point() else x for x in inputs)
-        known = {f: outputs("reference", f(*exact)) for f in set(references.values()) if f is not None}
+        functions = {f for f in references.values() if f is not None}
+        known = {f: outputs("reference", f(*exact)) for f in functions}
         self.truth = {name: known.get(f) for name, f in references.items()}
 
     def first_look(self, candidates: Mapping[str, Callable], inputs: tuple[Tensor, ...]) -> None:
@@ -100,9 +109,8 @@ class Judge:
             raise TimingError(
                 f"{name!r} gave shapes {shapes[0]}, its reference {shapes[1]}. Time the same function.", name
             )
-        return max(
-            self._one_error(name, index, *pair) for index, pair in enumerate(zip(got, truth, strict=True))
-        )
+        pairs = enumerate(zip(got, truth, strict=True))
+        return max(self._one_error(name, index, *pair) for index, pair in pairs)
 
     def _one_error(self, name: str, index: int, y: Tensor, truth: Tensor) -> float:
         allowed = TOLERANCE.get(y.dtype, 0.0) if self.tolerance is None else self.tolerance

@@ -17,31 +17,35 @@ UNKNOWN = "not readable"
 
 def provenance(device: str = "cpu", command: str | None = None) -> dict:
     """What a reader must know to repeat a measurement, as JSON; what cannot be read says so."""
-    return {
+    on_gpu = device == "cuda"
+    origin = {
         "machine": machine(),
-        "device": _device_name() if device == "cuda" else "CPU",
-        "driver": _gpu()["driver_version"] if device == "cuda" else "none",
+        "device": _device_name() if on_gpu else "CPU",
+        "driver": _gpu()["driver_version"] if on_gpu else "none",
         "cuda": torch.version.cuda or "none",
         "torch": torch.__version__,
         "triton": _version("triton"),
         "python": platform.python_version(),
         "commit": commit(),
         "command": command or _command(sys.argv),
-        **conditions(device),
     }
+    return origin | conditions(device)
 
 
 def conditions(device: str = "cpu") -> dict:
     """What can change from one measurement to the next on one machine."""
-    gpu = _gpu() if device == "cuda" else {}
+    clocks = _cpu_clock()
+    power = UNKNOWN
+    if device == "cuda":
+        gpu = _gpu()
+        clocks = f"SM {gpu['clocks.sm']}, memory {gpu['clocks.mem']}"
+        power = f"{gpu['power.draw']} of {gpu['power.limit']}, {gpu['temperature.gpu']} °C"
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
         "threads": torch.get_num_threads(),
         "allocator": allocator(),
-        "clocks": f"SM {gpu['clocks.sm']}, memory {gpu['clocks.mem']}" if gpu else _cpu_clock(),
-        "power": f"{gpu['power.draw']} of {gpu['power.limit']}, {gpu['temperature.gpu']} °C"
-        if gpu
-        else UNKNOWN,
+        "clocks": clocks,
+        "power": power,
     }
 
 
@@ -96,16 +100,17 @@ def _cpuinfo() -> list[str]:
 
 
 def _gpu() -> dict[str, str]:
+    """GPU_FIELDS of the current card, found by its uuid: nvidia-smi counts hidden cards as well."""
+    unknown = dict.fromkeys(GPU_FIELDS, UNKNOWN)
     if not torch.cuda.is_available():  # a simulated device
-        return dict.fromkeys(GPU_FIELDS, UNKNOWN)
-    query = ("nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader")
-    first = (_output(*query, f"--id={torch.cuda.current_device()}").splitlines() or [""])[0]
-    values = [value.strip() for value in first.split(",")]
-    return dict(
-        zip(
-            GPU_FIELDS, values if len(values) == len(GPU_FIELDS) else [UNKNOWN] * len(GPU_FIELDS), strict=True
-        )
-    )
+        return unknown
+    uuid = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
+    fields = f"--query-gpu={','.join(GPU_FIELDS)}"
+    told = _output("nvidia-smi", fields, "--format=csv,noheader", f"--id=GPU-{uuid}")
+    values = [value.strip() for value in told.partition("\n")[0].split(",")]
+    if len(values) != len(GPU_FIELDS):
+        return unknown
+    return dict(zip(GPU_FIELDS, values, strict=True))
 
 
 def _output(*command: str) -> str:

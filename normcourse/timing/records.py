@@ -1,171 +1,184 @@
-"""Records of measurements: one JSON file, checked before it is written and after it is read."""
+"""Records of measurements: samples and conditions, as one JSON file; the rest is derived on loading."""
 
-import json
 import math
-import os
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
-from normcourse.timing import estimates
-from normcourse.timing.errors import RecordError
+from normcourse import jsonfile
+from normcourse.jsonfile import OPTIONAL, RecordError
 from normcourse.timing.provenance import provenance
-from normcourse.timing.results import CONTROLS, IMPOSSIBLE, Result, Row
+from normcourse.timing.results import CONTROLS, IMPOSSIBLE, Output, Result
 
-SCHEMA = "normlib-timing-1"
+SCHEMA = "normlib-timing-2"
 HEAD = {"schema": str, "provenance": dict, "absent": dict, "results": list}
-PROVENANCE = ("machine", "device", "driver", "cuda", "torch", "triton", "python", "commit", "command")
-CONDITIONS = ("date", "threads", "allocator", "clocks", "power")
-ENTRY = {field.name for field in fields(Result)} - {"samples"} | {"samples_us"}
-ROW = {field.name for field in fields(Row)}
-TIMES = ("low_s", "median_s", "high_s", "q20_s", "q80_s", "host_s", "device_s")
-ROUNDING = 1e-3  # stored numbers have five digits
+CONDITIONS = {"date": str, "threads": int, "allocator": str, "clocks": str, "power": str}
+PROVENANCE = {
+    "machine": str,
+    "device": str,
+    "driver": str,
+    "cuda": str,
+    "torch": str,
+    "triton": str,
+    "python": str,
+    "commit": str,
+    "command": str,
+} | CONDITIONS
+ENTRY = {
+    "what": str,
+    "case": dict,
+    "device": str,
+    "cache": str,
+    "cache_name": str,
+    "cache_bytes": int,
+    "working_set_bytes": int,
+    "seed": int,
+    "moved_bytes": int,
+    "entry": str,
+    "conditions": dict,
+    "seen": list,
+    "outputs": dict,
+    "samples_us": dict,
+    "hosts_us": dict | OPTIONAL,
+}
+OUTPUT = {"dtype": str, "error": float | int | OPTIONAL}
 
 
-def make_record(
-    results: Iterable[Result],
-    *,
-    command: str | None = None,
-    absent: Mapping[str, str] | None = None,
-    device: str = "cpu",
-) -> dict:
-    """A record of some results of this run. absent: contender that should be there, and why it is not.
-
-    device: only for a record that has no results yet; otherwise it is theirs.
-    """
-    entries = [result.entry_of_record() for result in results]
-    device = entries[0]["device"] if entries else device
+def new_record(device: str, command: str | None = None) -> dict:
+    """A record without results: where it is made, and `absent`, {contender: why it is not there}."""
     return {
         "schema": SCHEMA,
         "provenance": provenance(device, command),
-        "absent": dict(absent or {}),
-        "results": entries,
+        "absent": {},
+        "results": [],
     }
 
 
 def save_record(path: Path | str, record: Mapping) -> None:
-    """All or nothing, and nothing that `load_record` would refuse."""
-    check_record(record)
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    head = [f" {json.dumps(key)}: {_json(record[key])}" for key in HEAD if key != "results"]
-    entries = ",\n".join(f"  {_json(entry)}" for entry in record["results"])
-    draft = path.with_suffix(".tmp")
-    draft.write_text("{\n" + ",\n".join([*head, f' "results": [\n{entries}\n ]']) + "\n}\n", "utf-8")
-    os.replace(draft, path)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    """All or nothing, and nothing that `load_record` would refuse: RecordError."""
+    entries = [entry(result) for result in record["results"]]
+    stored = {**record, "results": entries}
+    _check(stored)
+    jsonfile.write(Path(path), stored)
 
 
 def load_record(path: Path | str) -> dict:
-    """The record, or RecordError with what is wrong with it."""
+    """The record, its results as Result; RecordError says in one line what is wrong with it."""
     path = Path(path)
+    stored = jsonfile.read(path, make="make bench")
     try:
-        record = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise RecordError(
-            f"{path.name} cannot be read ({error.strerror}): make it with make bench."
-        ) from error
-    except ValueError as error:
-        raise RecordError(
-            f"{path.name} is damaged, no JSON: {error}. Measure anew with make bench."
-        ) from error
-    try:
-        check_record(record)
+        _check(stored)
     except RecordError as error:
-        raise RecordError(f"{path.name}: {error}") from None
-    return record
+        raise jsonfile.damaged(path, str(error)) from None
+    return stored | {"results": [_result(one) for one in stored["results"]]}
 
 
-def check_record(record: object) -> None:
-    """RecordError names the first thing that cannot be: a form, a missing origin, an impossible number."""
-    _demand(isinstance(record, Mapping), "it is no JSON object")
-    for key, kind in HEAD.items():
-        _demand(isinstance(record.get(key), kind), f"the field {key!r} is missing or no {kind.__name__}")
-    _demand(record["schema"] == SCHEMA, f"it is of another kind: schema {record['schema']!r}, not {SCHEMA!r}")
-    for key in (*PROVENANCE, *CONDITIONS):
-        _demand(record["provenance"].get(key) not in (None, ""), f"its provenance lacks {key!r}")
-    for number, entry in enumerate(record["results"]):
-        _demand(isinstance(entry, Mapping), f"result {number} is no JSON object")
+def entry(result: Result) -> dict:
+    """What is stored of a result: samples in microseconds, numbers with five digits."""
+    stored = {name: getattr(result, name) for name in ENTRY if not name.endswith("_us")}
+    stored["case"] = dict(result.case)
+    stored["conditions"] = dict(result.conditions)
+    stored["outputs"] = {name: _output(output) for name, output in result.outputs.items()}
+    stored["samples_us"] = _microseconds(result.samples)
+    stored["hosts_us"] = None if result.hosts is None else _microseconds(result.hosts)
+    return stored
+
+
+def _output(output: Output) -> dict:
+    error = None if output.error is None else _five(output.error)
+    return asdict(output) | {"error": error}
+
+
+def _microseconds(samples: Mapping[str, list[float]]) -> dict[str, list[float]]:
+    return {name: [_five(1e6 * t) for t in times] for name, times in samples.items()}
+
+
+def _seconds(samples: Mapping[str, list[float]]) -> dict[str, list[float]]:
+    return {name: [1e-6 * t for t in times] for name, times in samples.items()}
+
+
+def _five(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _result(stored: Mapping) -> Result:
+    plain = {name: stored[name] for name in ENTRY if not name.endswith("_us")}
+    outputs = {name: Output(**output) for name, output in stored["outputs"].items()}
+    hosts = None if stored["hosts_us"] is None else _seconds(stored["hosts_us"])
+    samples = _seconds(stored["samples_us"])
+    return Result(**plain | {"outputs": outputs, "samples": samples, "hosts": hosts})
+
+
+def _check(stored: Mapping) -> None:
+    """RecordError names the first thing that cannot be."""
+    schema = stored.get("schema")
+    _demand(schema == SCHEMA, f"it is of another kind: schema {schema!r}, not {SCHEMA!r}")
+    jsonfile.expect(stored, HEAD, "it")
+    _origin(stored["provenance"], PROVENANCE, "its provenance")
+    for number, one in enumerate(stored["results"]):
+        what = one.get("what", "") if isinstance(one, Mapping) else ""
         try:
-            _check_entry(entry)
+            check_entry(one)
         except RecordError as error:
-            raise RecordError(f"result {number} ({entry.get('what', '')}): {error}") from None
+            raise RecordError(f"result {number} ({what}): {error}") from None
+
+
+def _origin(part: object, kinds: Mapping[str, type], where: str) -> None:
+    jsonfile.expect(part, kinds, where)
+    empty = [name for name, value in part.items() if value == ""]
+    _demand(not empty, f"{where} lacks {', '.join(empty)}")
+
+
+def check_entry(one: object) -> None:
+    """RecordError for an entry that cannot be: its form, its samples, or what they say."""
+    jsonfile.expect(one, ENTRY, "it")
+    _origin(one["conditions"], CONDITIONS, "its conditions")
+    names = list(one["samples_us"])
+    contenders = list(one["outputs"])
+    _demand(
+        bool(contenders) and names == [*contenders, *CONTROLS],
+        f"samples of {names} for {contenders}, copy and empty",
+    )
+    for output in one["outputs"].values():
+        jsonfile.expect(output, OUTPUT, "an output")
+    dtypes = {name: output["dtype"] for name, output in one["outputs"].items()}
+    _demand(len(set(dtypes.values())) == 1, f"contenders have different output dtypes: {dtypes}")
+    _check_samples(one["samples_us"], "samples_us")
+    if one["hosts_us"] is not None:
+        _demand(list(one["hosts_us"]) == names, "hosts_us and samples_us have other names")
+        _check_samples(one["hosts_us"], "hosts_us")
+    enough = one["working_set_bytes"] > 3 * one["cache_bytes"]
+    _demand(
+        one["cache"] == "warm" or enough,
+        "called cold, but the working set is not over three times the cache",
+    )
+    _check_speeds(_result(one))
+
+
+def _check_samples(samples: Mapping, where: str) -> None:
+    for name, times in samples.items():
+        _demand(isinstance(times, list), f"{where} of {name} are no list")
+        _demand(all(map(_is_time, times)), f"{where} of {name} hold what is no positive number")
+    counts = {name: len(times) for name, times in samples.items()}
+    rounds = min(counts.values())
+    _demand(len(set(counts.values())) == 1, f"{where} are of different rounds: {counts}")
+    _demand(rounds >= 6, f"{where} of {rounds} rounds; fewer than 6 have no interval")
+
+
+def _check_speeds(result: Result) -> None:
+    _demand(result.moved_bytes > 0, f"moved_bytes {result.moved_bytes}")
+    for row in result.rows:
+        if row.name not in CONTROLS and row.copy_ratio.low > IMPOSSIBLE:
+            raise RecordError(
+                f"{row.name}: {row.of_copy:.0%} of the copy of the same bytes: above 100 % is impossible"
+            )
+
+
+def _is_time(value: object) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and 0 < value < math.inf
 
 
 def _demand(condition: bool, otherwise: str) -> None:
     if not condition:
         raise RecordError(otherwise)
-
-
-def _check_entry(entry: Mapping) -> None:
-    _demand(set(entry) == ENTRY, f"fields that are missing or unknown: {sorted(set(entry) ^ ENTRY)}")
-    _demand(
-        isinstance(entry["rows"], list) and isinstance(entry["samples_us"], Mapping), "rows or samples_us"
-    )
-    for key in CONDITIONS:
-        _demand(entry["conditions"].get(key) not in (None, ""), f"its conditions lack {key!r}")
-    for row in entry["rows"]:
-        _demand(
-            isinstance(row, Mapping) and set(row) == ROW, f"a row without exactly the fields {sorted(ROW)}"
-        )
-    names = [row["name"] for row in entry["rows"]]
-    _demand(names[-2:] == list(CONTROLS) and len(names) > 2, f"rows {names} do not end with copy and empty")
-    _demand(list(entry["samples_us"]) == names, f"samples of {list(entry['samples_us'])} for rows of {names}")
-    own = [row for row in entry["rows"] if row["name"] not in CONTROLS]
-    kinds = {row["name"]: row["dtype"] for row in own}
-    _demand(len(set(kinds.values())) == 1, f"contenders have different output dtypes: {kinds}")
-    if entry["cache"] == "cold":
-        enough = entry["working_set_bytes"] > 3 * entry["cache_bytes"]
-        _demand(enough, "called cold, but the working set is not over three times the cache")
-    for row in entry["rows"]:
-        try:
-            _check_row(row, entry)
-        except RecordError as error:
-            raise RecordError(f"{row['name']}: {error}") from None
-
-
-def _check_row(row: Mapping, entry: Mapping) -> None:
-    for key in TIMES:
-        _demand(_is_positive(row[key]), f"{key} is {row[key]!r}, no positive number")
-    _demand(row["low_s"] <= row["median_s"] <= row["high_s"], "its median lies outside its own interval")
-    _demand(
-        row["q20_s"] <= row["median_s"] <= row["q80_s"], "its median lies outside its own 20 to 80 % range"
-    )
-    _demand(row["device_s"] == row["median_s"], "device_s and median_s differ")
-    samples = [1e-6 * t for t in entry["samples_us"][row["name"]]]
-    _demand(
-        len(samples) == row["rounds"] == entry["rounds"], "the number of samples is not that of the rounds"
-    )
-    _demand(all(map(_is_positive, samples)), "a sample that is no positive number")
-    _close(row["median_s"], estimates.median(samples), "median_s is not the median of its samples")
-    low, high = estimates.interval(samples)
-    _close(row["low_s"], low, "low_s is not what its samples say")
-    _close(row["high_s"], high, "high_s is not what its samples say")
-    if row["name"] != "empty":
-        _check_speed(row, entry)
-
-
-def _check_speed(row: Mapping, entry: Mapping) -> None:
-    _demand(
-        row["moved_bytes"] == entry["moved_bytes"], "other bytes than the measurement's one formula gives"
-    )
-    speed = row["moved_bytes"] / row["median_s"] * 1e-9
-    _close(row["gb_per_s"], speed, f"{row['gb_per_s']} GB/s is not its bytes over its time ({speed:.4g})")
-    samples = entry["samples_us"]
-    of_copy = estimates.ratio(samples["copy"], samples[row["name"]])
-    keys = ("of_copy", "of_copy_low", "of_copy_high")
-    for key, value in zip(keys, of_copy, strict=True):
-        _close(row[key], value, f"{key} is not what its samples and the copy's say ({value:.4g})")
-    impossible = row["of_copy_low"] > IMPOSSIBLE
-    _demand(not impossible, f"{row['of_copy']:.0%} of the copy of the same bytes: above 100 % is impossible")
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
-
-
-def _close(stored: object, computed: float, otherwise: str) -> None:
-    _demand(_is_positive(stored) and math.isclose(stored, computed, rel_tol=ROUNDING), otherwise)

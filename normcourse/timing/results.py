@@ -1,7 +1,10 @@
-"""What a measurement says: rows, paired ratios, flags, a table."""
+"""What a measurement says: rows, paired ratios, flags, a table; all of it follows from the samples."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy
 
 from normcourse.timing import estimates
 from normcourse.timing.estimates import Ratio
@@ -12,30 +15,62 @@ SPREAD = 0.5  # (80 % quantile - 20 % quantile) / median
 
 
 @dataclass(frozen=True)
+class Output:
+    """What a contender returned: its dtype, and the largest error against the truth."""
+
+    dtype: str
+    error: float | None  # None: no truth was given
+
+
+@dataclass(frozen=True)
 class Row:
-    """One contender. Times in seconds for one call; low and high: 95 % interval of the median."""
+    """One contender: its times and those of the copy, in seconds a call, by round."""
 
     name: str
-    median_s: float
-    low_s: float
-    high_s: float
-    q20_s: float
-    q80_s: float
-    rounds: int
-    host_s: float
-    device_s: float
-    moved_bytes: int | None
-    gb_per_s: float | None
-    of_copy: float | None
-    of_copy_low: float | None
-    of_copy_high: float | None
-    dtype: str | None
-    error: float | None
+    times: list[float]
+    hosts: list[float]
+    copies: list[float]
+    moved_bytes: int | None  # None: the empty call
+    output: Output | None  # None: the copy and the empty call
+
+    @cached_property
+    def median_s(self) -> float:
+        return estimates.median(self.times)
+
+    @cached_property
+    def host_s(self) -> float:
+        """Median time until the call returned; on the CPU the same as median_s."""
+        return estimates.median(self.hosts)
+
+    @cached_property
+    def interval_s(self) -> tuple[float, float]:
+        """95 % interval of the median."""
+        return estimates.interval(self.times)
+
+    @cached_property
+    def middle_s(self) -> tuple[float, float]:
+        """The 20 % and the 80 % quantile of the times."""
+        low, high = numpy.quantile(self.times, [0.2, 0.8]).tolist()
+        return low, high
+
+    @property
+    def gb_per_s(self) -> float:
+        return self.moved_bytes / self.median_s * 1e-9
+
+    @property
+    def of_copy(self) -> float:
+        """Speed as a share of the copy's."""
+        return self.copy_ratio.median
+
+    @cached_property
+    def copy_ratio(self) -> Ratio:
+        """Time of the copy over time of this one, paired by round."""
+        return estimates.ratio(self.copies, self.times)
 
 
 @dataclass(frozen=True)
 class Result:
-    """Rows of all contenders, then "copy" and "empty"; `samples[name][i]` is the time in round i."""
+    """The samples of all contenders, then of "copy" and "empty", and how they were taken."""
 
     what: str
     case: Mapping[str, object]
@@ -44,30 +79,54 @@ class Result:
     cache_name: str
     cache_bytes: int
     working_set_bytes: int
-    rounds: int
     seed: int
     moved_bytes: int
     entry: str
     conditions: Mapping[str, object]
-    flags: list[str]
-    rows: tuple[Row, ...]
-    samples: Mapping[str, list[float]]
+    seen: list[str]  # warnings that no sample tells
+    outputs: Mapping[str, Output]
+    samples: Mapping[str, list[float]]  # name: seconds in each round
+    hosts: Mapping[str, list[float]] | None  # the same on the host; None: the same, as on a CPU
+
+    @property
+    def rounds(self) -> int:
+        return len(self.samples["copy"])
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        return tuple(self._row(name) for name in self.samples)
+
+    def _row(self, name: str) -> Row:
+        hosts = self.samples if self.hosts is None else self.hosts
+        return Row(
+            name=name,
+            times=self.samples[name],
+            hosts=hosts[name],
+            copies=self.samples["copy"],
+            moved_bytes=None if name == "empty" else self.moved_bytes,
+            output=self.outputs.get(name),
+        )
 
     def __getitem__(self, name: str) -> Row:
         for row in self.rows:
             if row.name == name:
                 return row
-        raise KeyError(f"{name!r} was not measured; there are {', '.join(row.name for row in self.rows)}")
+        raise KeyError(f"{name!r} was not measured; there are {', '.join(self.samples)}")
+
+    @property
+    def flags(self) -> list[str]:
+        """What a reader has to know before believing the rows."""
+        return self.seen + suspicions(self)
 
     def ratio(self, a: str, b: str, confidence: float = 0.95) -> Ratio:
         """Time of a over time of b, paired by round: above 1, a is the slower one."""
-        return estimates.ratio(self.samples[self[a].name], self.samples[self[b].name], confidence)
+        return estimates.ratio(self[a].times, self[b].times, confidence)
 
     def compare(self, a: str, b: str, margin: float = 0.05) -> str:
-        """Is a "slower" or "faster" than b by more than the margin, "equal" within it, or is it "undecided"?
+        """Is a "slower" or "faster" than b by more than the margin, "equal" within it, "undecided"?
 
-        The 99.9 % interval decides, so that a twin is taken for slower in less than one of 1,000 comparisons
-        even with margin 0. It needs 11 rounds.
+        The 99.9 % interval decides, so that a twin is taken for slower in less than one of 1,000
+        comparisons even with margin 0. It needs 11 rounds.
         """
         if not estimates.has_interval(self.rounds, 0.999):
             return "undecided"
@@ -79,7 +138,8 @@ class Result:
         return "equal" if low >= 1 / (1 + margin) and high <= 1 + margin else "undecided"
 
     def __str__(self) -> str:
-        lines = [self.what, self._conditions(), *_table(self.rows), *(f"! {flag}" for flag in self.flags)]
+        warnings = [f"! {flag}" for flag in self.flags]
+        lines = [self.what, self._conditions(), *_table(self.rows), *warnings]
         return "\n".join(line for line in lines if line)
 
     def _conditions(self) -> str:
@@ -88,70 +148,24 @@ class Result:
         cache = f"{self.cache} cache (working set {self.working_set_bytes / 1e6:.4g} MB, {last})"
         return f"{self.device}, {cache}, {size}"
 
-    def to_record(self) -> dict:
-        """A complete record of this one measurement; see `records`."""
-        from normcourse.timing.records import make_record
 
-        return make_record([self])
-
-    def entry_of_record(self) -> dict:
-        """What `records` stores: times with five digits, samples in microseconds."""
-        stored = {field.name: getattr(self, field.name) for field in fields(self)}
-        stored["case"], stored["conditions"] = dict(self.case), dict(self.conditions)
-        stored["flags"] = list(self.flags)
-        stored["rows"] = [{key: _five(value) for key, value in asdict(row).items()} for row in self.rows]
-        del stored["samples"]
-        stored["samples_us"] = {name: [_five(1e6 * t) for t in times] for name, times in self.samples.items()}
-        return stored
-
-    @classmethod
-    def from_record(cls, entry: Mapping) -> "Result":
-        """The result that one entry of record["results"] holds, its ratios included."""
-        stored = dict(entry)
-        samples = {name: [t * 1e-6 for t in times] for name, times in stored.pop("samples_us").items()}
-        rows = tuple(Row(**row) for row in stored.pop("rows"))
-        return cls(rows=rows, samples=samples, **stored)
-
-
-def _five(value: object) -> object:
-    return float(f"{value:.5g}") if isinstance(value, float) else value
-
-
-def make_row(
-    name: str, hosts: list[float], devices: list[float], moved_bytes: int | None, copies: list[float]
-) -> Row:
-    """The row of one contender from its times in seconds; dtype and error are the judge's to add."""
-    median = estimates.median(devices)
-    low, high = estimates.interval(devices)
-    of_copy = estimates.ratio(copies, devices) if moved_bytes else Ratio(None, None, None)
-    return Row(
-        name=name,
-        **{"median_s": median, "low_s": low, "high_s": high, "rounds": len(devices)},
-        q20_s=estimates.quantile(devices, 0.2),
-        q80_s=estimates.quantile(devices, 0.8),
-        host_s=estimates.median(hosts),
-        device_s=median,
-        moved_bytes=moved_bytes,
-        gb_per_s=moved_bytes / median * 1e-9 if moved_bytes else None,
-        **{"of_copy": of_copy.median, "of_copy_low": of_copy.low, "of_copy_high": of_copy.high},
-        dtype=None,
-        error=None,
-    )
-
-
-def suspicions(rows: Iterable[Row], moved_bytes: int, judged: bool) -> list[str]:
-    """What a reader has to know before believing the rows."""
-    flags = [] if judged else ["no reference was given: nothing shows that the contenders compute the same"]
-    for row in rows:
-        if row.of_copy_low is not None and row.name != "copy" and row.of_copy_low > IMPOSSIBLE:
+def suspicions(result: Result) -> list[str]:
+    """What the samples themselves warn of."""
+    flags = []
+    if any(output.error is None for output in result.outputs.values()):
+        flags.append("no reference was given: nothing shows that the contenders compute the same")
+    for row in result.rows:
+        if row.name not in CONTROLS and row.copy_ratio.low > IMPOSSIBLE:
             flags.append(
-                f"{row.name}: {row.of_copy:.0%} of the copy, above 100 % beyond its interval: it does not "
-                f"move {moved_bytes} bytes, finds them in the cache, or is not waited for"
+                f"{row.name}: {row.of_copy:.0%} of the copy, above 100 % beyond its interval: it "
+                f"does not move {result.moved_bytes} bytes, finds them in the cache, or is not "
+                f"waited for"
             )
-        if row.name != "empty" and row.q80_s - row.q20_s > SPREAD * row.median_s:
+        low, high = row.middle_s
+        if row.name != "empty" and high - low > SPREAD * row.median_s:
             flags.append(
-                f"{row.name}: spread, 20 to 80 % of its times lie from {in_words(row.q20_s)} to "
-                f"{in_words(row.q80_s)}: measure on a quieter machine, and trust ratios more than times"
+                f"{row.name}: spread, 20 to 80 % of its times lie from {in_words(low)} to "
+                f"{in_words(high)}: measure on a quieter machine, and trust ratios more than times"
             )
     return flags
 
@@ -166,20 +180,25 @@ def in_words(seconds: float) -> str:
 
 def _table(rows: Iterable[Row]) -> list[str]:
     head = ("", "median", "95 % interval", "20 to 80 %", "host", "GB/s", "of copy", "error")
-    cells = [head]
-    for row in rows:
-        speed = ("", "") if row.gb_per_s is None else (f"{row.gb_per_s:.4g}", f"{row.of_copy:.0%}")
-        between = (
-            f"{in_words(row.low_s)} – {in_words(row.high_s)}",
-            f"{in_words(row.q20_s)} – {in_words(row.q80_s)}",
-        )
-        error = "" if row.error is None else f"{row.error:.1e}"
-        cells.append((row.name, in_words(row.median_s), *between, in_words(row.host_s), *speed, error))
+    cells = [head, *map(_cells, rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in cells
-    ]
+    lines = []
+    for name, *numbers in cells:
+        padded = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
+        lines.append("  ".join([name.ljust(widths[0]), *padded]))
+    return lines
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    is_empty = row.moved_bytes is None
+    no_error = row.output is None or row.output.error is None
+    return (
+        row.name,
+        in_words(row.median_s),
+        " – ".join(map(in_words, row.interval_s)),
+        " – ".join(map(in_words, row.middle_s)),
+        in_words(row.host_s),
+        "" if is_empty else f"{row.gb_per_s:.4g}",
+        "" if is_empty else f"{row.of_copy:.0%}",
+        "" if no_error else f"{row.output.error:.1e}",
+    )

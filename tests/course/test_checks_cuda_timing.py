@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from normcourse.checks import cuda_timing as check
-from normcourse.checks.cuda_timing import Device
+from normcourse.timing.simulated import Device
 
 BYTES = {
     "plain RMSNorm": (lambda n, d, s, p: 3 * n * d * s + 2 * d * s + 4 * n + 8 * p * d, "plain RMSNorm"),

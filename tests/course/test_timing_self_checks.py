@@ -3,12 +3,15 @@
 import json
 import random
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from normcourse import timing
-from tests.course.simulated_machines import Driver, LoadedHost, draw, measured, plus_one
+from normcourse.timing.provenance import conditions
+from normcourse.timing.simulated import Driver
+from tests.course.simulated_machines import LoadedHost, draw, measured, plus_one
 
 
 def test_01_output_is_compared_with_float64_before_the_loop():
@@ -32,7 +35,7 @@ def test_01_output_is_compared_with_float64_on_the_tensors_timed():
 def test_01_the_truth_is_computed_in_float64():
     kinds = []
     result = measured({"a": plus_one}, reference=lambda x: kinds.append(x.dtype) or x + 1)
-    assert kinds == [torch.float64] and 0 < result["a"].error < 1e-6
+    assert kinds == [torch.float64] and 0 < result["a"].output.error < 1e-6
     assert any("no reference" in flag for flag in measured({"a": plus_one}, reference=None).flags)
 
 
@@ -88,16 +91,16 @@ def test_04_host_and_device_time_are_apart():
     contenders = {"launches": driver.candidate(2e-5, host_s=1e-4), "computes": driver.candidate(1e-3)}
     result = measured(contenders, device=driver.device())
     assert result["launches"].host_s == pytest.approx(1e-4, rel=0.05)
-    assert result["launches"].device_s == pytest.approx(2e-5, abs=2e-6)  # the queue hides the launching
+    assert result["launches"].median_s == pytest.approx(2e-5, abs=2e-6)  # the queue hides the launching
     assert result["computes"].host_s == pytest.approx(5e-6, rel=0.3)
-    assert result["computes"].device_s == pytest.approx(1e-3, rel=0.05)
+    assert result["computes"].median_s == pytest.approx(1e-3, rel=0.05)
 
 
 def test_04_a_host_that_stays_behind_is_flagged():
     driver = Driver()
 
     def waits(x):
-        driver.launch(1e-5)
+        driver.hold(1e-5)
         driver.synchronize()
         return x + 1
 
@@ -155,6 +158,7 @@ def test_07_more_than_the_copy_is_flagged(copy_s, flagged):
         (timing.backward_of(lambda x: x + 1), "different entries"),
         (lambda x: x.add_(1), "'b' overwrote input 0"),
         (lambda x: None, "'b' returned NoneType"),
+        (lambda x: torch.complex(x + 1, x), "'b' returned torch.complex64 as output 0, expected real"),
     ],
 )
 def test_08_contenders_do_the_same_work(other, message):
@@ -185,7 +189,9 @@ def test_10_spread_is_reported_and_two_runs_agree():
         host.random.random = lambda random=host.random.random: 0.031 + 0.969 * random()  # no second job
         result = measured({"a": host.candidate(1e-3)}, device=host, rounds=200)
         row = result["a"]
-        assert row.q20_s < row.low_s <= row.median_s <= row.high_s < row.q80_s and row.rounds == 200
+        low, high = row.interval_s
+        assert row.middle_s[0] < low <= row.median_s <= high < row.middle_s[1]
+        assert len(row.times) == 200
         medians.append(row.median_s)
     assert max(medians) / min(medians) < 1.03
 
@@ -234,7 +240,7 @@ def test_11_work_that_is_not_waited_for_is_found():
     driver = Driver()
 
     def aside(x):
-        driver.launch_on_another_stream(1e-3)
+        driver.hold_aside(1e-3)
         return x + 1
 
     result = measured({"aside": aside, "fair": driver.candidate(1e-3)}, device=driver.device())
@@ -250,8 +256,8 @@ def test_11_a_clock_that_does_not_wait_is_found():
             return [sample._replace(device_s=sample.host_s) for sample in super().round(calls, **options)]
 
     driver = Driver()
-    device = HostClockOnly(driver, driver.host, place="cpu")
-    device.copy = lambda destination, source: driver.launch(2e-3)
+    device = HostClockOnly(driver, driver.clock, place="cpu")
+    device.copy = lambda destination, source: driver.hold(2e-3)
     result = measured({"a": driver.candidate(1e-3)}, device=device)
     assert [flag.partition(":")[0] for flag in result.flags if "synchronisation" in flag] == ["a", "copy"]
 
@@ -269,6 +275,26 @@ def test_12_a_record_says_where_it_comes_from(tmp_path, monkeypatch):
     expected = {"machine", "device", "driver", "cuda", "triton", "python", "commit", "clocks", "power"}
     assert expected < set(origin) and all(str(value) for value in origin.values())
     assert not private(json.dumps(origin))
+
+
+def test_12_the_clocks_are_those_of_the_card_that_torch_uses(monkeypatch):
+    """Under CUDA_VISIBLE_DEVICES torch's card 0 is any other one of nvidia-smi."""
+    cards = {"GPU-aaaa": "100 MHz", "GPU-bbbb": "200 MHz"}
+    visible = "bbbb"
+
+    def nvidia_smi(command, **options):
+        chosen = command[-1].removeprefix("--id=")
+        card = chosen if chosen in cards else list(cards)[int(chosen)]
+        line = f"570.0, {cards[card]}, 3 MHz, 40 W, 700 W, 30"
+        return SimpleNamespace(stdout=line)
+
+    card = SimpleNamespace(uuid=visible)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.current_device", lambda: 0)
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda index: card)
+    monkeypatch.setattr("subprocess.run", nvidia_smi)
+    assert conditions("cuda")["clocks"] == "SM 200 MHz, memory 3 MHz"
+    assert conditions("cuda")["power"] == "40 W of 700 W, 30 °C"
 
 
 def private(text):

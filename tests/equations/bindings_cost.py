@@ -7,7 +7,7 @@ as a fused kernel does; statistics and partial sums are stored in float32.
 import torch
 
 from normcourse import timing
-from normcourse.checks.cuda_timing import Device
+from normcourse.timing.simulated import Device
 from normlib import functional, gradients
 from tests.equations.bindings import D, N, bind
 from tests.equations.bindings_facts import count, layer_norm_row, rms_row
