@@ -40,26 +40,6 @@ def gradient_norms(layers: Iterable[nn.Module], loss: Callable[[], Tensor]) -> T
     return torch.stack([torch.linalg.vector_norm(grad) for grad in grads])
 
 
-def parameter_gradient_norms(layers: Iterable[nn.Module], loss: Callable[[], Tensor]) -> Tensor:
-    """(layers,): |dL/d parameters| of each layer, all of its parameters as one vector; no .grad is touched.
-
-    A layer without parameters has 0, and so has one that the loss does not depend on.
-    Raises: ValueError (no parameters at all).
-    Source: what a step of gradient descent at rate 1 would move.
-    """
-    groups = [[p for p in layer.parameters() if p.requires_grad] for layer in layers]
-    if not any(groups):
-        raise ValueError(
-            "Expected layers with parameters that are learned, got none. Pass a model's Linear layers."
-        )
-    with torch.enable_grad():
-        value = loss()
-        flat = [p for group in groups for p in group]
-        grads = iter(torch.autograd.grad(value, flat, materialize_grads=True))
-    squares = [sum((next(grads).square().sum() for _ in group), value.new_zeros(())) for group in groups]
-    return torch.stack(squares).sqrt()
-
-
 def decay_rate(norms: Sequence[float] | Tensor) -> float:
     """lambda of n_0 = lambda^K n_K for gradient norms n_0 ... n_K, input to output.  [EQ-DEPTH-DECAY]
 

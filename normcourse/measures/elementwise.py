@@ -2,6 +2,7 @@
 
 import math
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -39,12 +40,7 @@ def piecewise_linear(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
 
     Source: linear interpolation.
     """
-    if len(knots) == 1:
-        return values.expand_as(x)
-    right = torch.bucketize(x.contiguous(), knots).clamp(1, len(knots) - 1)
-    left = right - 1
-    place = ((x - knots[left]) / (knots[right] - knots[left])).clamp(0, 1)
-    return torch.lerp(values[left], values[right], place)
+    return torch.from_numpy(numpy.interp(x, knots, values)).to(values.dtype)
 
 
 def relative_error(y: Tensor, target: Tensor) -> Tensor:

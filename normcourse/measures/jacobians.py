@@ -26,15 +26,6 @@ def lipschitz_estimate(function: Callable[[Tensor], Tensor], x: Tensor, z: Tenso
     return (rise / torch.linalg.vector_norm(x - z, dim=-1)).max()
 
 
-def lipschitz_from_jacobians(jacobian: Tensor) -> Tensor:
-    """The largest spectral norm of Jacobians (..., D, D): one number.  [EQ-SPECTRAL-NORM]
-
-    On a convex domain its supremum over all points is the Lipschitz constant; over samples, a lower bound.
-    Source: mean value theorem.
-    """
-    return spectral_norm(jacobian).max()
-
-
 # Projections
 
 
@@ -140,16 +131,6 @@ def diag_similarity(a: Tensor, b: Tensor) -> Tensor:
     Source: KEXUE-DERIV, section 10.1.
     """
     return _cosine(a.diagonal(dim1=-2, dim2=-1), b.diagonal(dim1=-2, dim2=-1))
-
-
-def pooled_similarity(a: Tensor, b: Tensor) -> Tensor:
-    """One cosine over all entries of all samples, for tensors of one shape.  [EQ-SIM-POOLED]
-
-    It sees what the mean of many cosines does not: that a sample's Jacobian is large where its row is small.
-    Pass Jacobians (samples, D, D) or their diagonals (samples, D).
-    Source: ours, after KEXUE-DERIV, section 10.1.
-    """
-    return _cosine(a.flatten(), b.flatten())
 
 
 def _cosine(u: Tensor, v: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -110,8 +111,8 @@ def clipping_threshold(norms: Tensor, share: float = 0.9) -> Tensor:
             f"clipping_threshold needs norms (N,) and 0 < share <= 1, got {tuple(norms.shape)} and {share}. "
             "Record the gradient norm of each step first."
         )
-    kept = math.ceil(share * len(norms) - 1e-9)  # 1e-9: share N may be a whole number but for rounding
-    return norms.sort().values[kept - 1]
+    threshold = numpy.quantile(norms, share, method="inverted_cdf")
+    return torch.as_tensor(threshold, dtype=norms.dtype)
 
 
 def _check_threshold(threshold: float) -> None:

@@ -8,19 +8,11 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import numpy
 import torch
 from torch import Tensor
 
 # On samples
-
-
-def normal_quantiles(count: int = 100_000) -> Tensor:
-    """(count,) float64 points, each with probability 1/count under N(0, 1): their mean is an expectation.
-
-    Source: midpoint rule in the probability; the share of an interval is exact to 1/count.
-    """
-    steps = torch.arange(count, dtype=torch.float64)
-    return torch.special.ndtri((steps + 0.5) / count)
 
 
 def slopes(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -31,39 +23,6 @@ def slopes(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     with torch.enable_grad():
         leaf = x.detach().requires_grad_()
         return torch.autograd.grad(function(leaf).sum(), leaf)[0]
-
-
-def saturation_share(output: Tensor, limit: float | Tensor, fraction: float = 0.95) -> Tensor:
-    """The share of entries with |output| > fraction limit: saturation of the output, one number.
-
-    limit: the level of saturation; a tensor that broadcasts to output where features differ (scale |w|).
-    output: before the bias, which shifts the levels.
-    Source: GRAD-SAT, definition 3.3.1.
-    """
-    return (output.abs() > fraction * limit).to(output.dtype).mean()
-
-
-def saturation_measure(
-    function: Callable[[Tensor], Tensor], x: Tensor | None = None, threshold: float = 0.01
-) -> Tensor:
-    """S = P(|f'(x)| < threshold): saturation of the gradient, one number.  [EQ-SATURATION]
-
-    x: samples of the input; None means N(0, 1). As a share of the support, as the source has it, it would be
-    undefined on an unbounded support.
-    Source: GRAD-SAT, equation (3.3.30), with the law of the input stated.
-    """
-    found = slopes(function, normal_quantiles() if x is None else x)
-    return (found.abs() < threshold).to(found.dtype).mean()
-
-
-def stability_measure(function: Callable[[Tensor], Tensor], x: Tensor | None = None) -> Tensor:
-    """G = E|f'(x) - 1|, one number; 0 only for the identity (plus a constant).  [EQ-STABILITY]
-
-    x: samples of the input; None means N(0, 1). It ranks GELU (0.539) below ReLU (0.5) and tanh (0.394).
-    Source: GRAD-SAT, equation (3.3.31).
-    """
-    found = slopes(function, normal_quantiles() if x is None else x)
-    return (found - 1).abs().mean()
 
 
 # Under N(0, 1), by quadrature
@@ -81,13 +40,13 @@ def normal_expectation(
 
     Args: breaks: the places where f jumps or has a kink. Elsewhere f must be smooth on a scale of 1/4: for
         tanh(100 x), say, add breaks around 0.
-    Source: Gauss-Legendre quadrature on panels, nodes by Golub & Welsch 1969; Gauss-Hermite needs hundreds of
+    Source: Gauss-Legendre quadrature on panels, Gauss-Hermite needs hundreds of
         nodes for tanh and cannot see a kink.
     """
     breaks = torch.as_tensor(tuple(breaks), dtype=torch.float64).clamp(-REACH, REACH)
     edges = torch.cat([torch.linspace(-REACH, REACH, PANELS + 1, dtype=torch.float64), breaks]).unique()
     half, middle = edges.diff()[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2
-    nodes, weights = _legendre(NODES)
+    nodes, weights = map(torch.from_numpy, numpy.polynomial.legendre.leggauss(NODES))
     z = middle + half * nodes  # (panels, nodes)
     density = torch.exp(-z.square() / 2) / math.sqrt(2 * math.pi)
     return (function(z) * density * half * weights).sum()
@@ -143,14 +102,6 @@ def _intervals(inside: Callable[[Tensor], Tensor]) -> Tensor:
     below = grid.new_full((int(held[0]),), -math.inf)
     above = grid.new_full((int(held[-1]),), math.inf)
     return torch.cat([below, left, above]).reshape(-1, 2)
-
-
-def _legendre(count: int) -> tuple[Tensor, Tensor]:
-    """Nodes and weights on [-1, 1], exact for polynomials up to degree 2 count - 1."""
-    k = torch.arange(1, count, dtype=torch.float64)
-    beside = k / (4 * k.square() - 1).sqrt()
-    nodes, vectors = torch.linalg.eigh(torch.diag(beside, -1))  # reads the lower half, takes it as symmetric
-    return nodes, 2 * vectors[0].square()
 
 
 # Where the sigmoid and tanh saturate: in the output and in the slope, which are two things

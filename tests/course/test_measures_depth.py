@@ -44,21 +44,10 @@ def test_norms_of_each_output_by_hand():  # [EQ-DEPTH-DECAY] [EQ-RMS-MOMENTS]
     assert_close(got, torch.stack([h.square().mean().sqrt() for h in (first, hidden, output)]).detach())
 
 
-def test_norms_of_parameter_gradients_by_hand():
-    model, x = net(nn.Tanh()), draw(7, 5)
-    got = measures.parameter_gradient_norms(model, lambda: target(model(x)))
-    assert all(p.grad is None for p in model.parameters())
-    target(model(x)).backward()
-    want = [math.sqrt(sum(float(p.grad.square().sum()) for p in layer.parameters())) for layer in model]
-    assert_close(got, number(want))
-    assert got[1] == 0
-
-
 def test_nothing_is_left_behind():
     model, x = net(nn.ReLU()), draw(7, 5)
     with torch.no_grad():
         norms = measures.gradient_norms(model, lambda: target(model(x)))
-        measures.parameter_gradient_norms(model, lambda: target(model(x)))
     rms = measures.activation_rms(model, lambda: model(x))
     assert not norms.requires_grad and not rms.requires_grad
     assert all(p.grad is None for p in model.parameters())
@@ -108,7 +97,6 @@ def test_a_branch_the_loss_does_not_use_has_none():
     model, x = net(), draw(7, 5)
     norms = measures.gradient_norms(model, lambda: model[0](x).sum() + 0 * model(x).detach().sum())
     assert len(norms) == 3 and norms[1:].tolist() == [0.0, 0.0]
-    assert measures.parameter_gradient_norms(model, lambda: model[0](x).sum())[1] == 0
 
 
 # Decay and mean field
@@ -195,8 +183,6 @@ def test_layers_must_run():
     for layers, said in (([], "got none"), ([idle], "ReLU"), ([model[0], idle], "ReLU")):
         with pytest.raises(ValueError, match=said):
             measures.activation_rms(layers, lambda: model(draw(2, 5)))
-    with pytest.raises(ValueError, match="got none"):
-        measures.parameter_gradient_norms([idle], lambda: target(model(draw(2, 5))))
 
 
 def test_an_output_must_be_a_tensor():
