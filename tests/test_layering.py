@@ -23,8 +23,10 @@ MAY_IMPORT = {  # room -> the rooms it may import
     "jsonfile": set(),
     "timing": {"jsonfile"},
     "training": {"layers", "jsonfile"},
+    "progress": set(),
     "checks": {
         "functional", "gradients", "layers", "fused", "surgery", "measures", "timing", "training",
+        "progress",
     },
     "normcourse": set(),
 }  # fmt: skip

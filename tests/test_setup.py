@@ -1,7 +1,6 @@
 """The way in: environment, learner's copy, conda door. None needs a network: a fake pip stands in."""
 
 import os
-import runpy
 import shutil
 import subprocess
 import sys
@@ -173,22 +172,6 @@ def test_new_constraints_are_installed_in_place_and_nothing_is_installed_twice(c
     # Also with no Python on the path, and with another environment active.
     assert set_up(clone, PATH="", VIRTUAL_ENV="/elsewhere").returncode == 0
     assert (clone / "pip.log").read_text() == log
-
-
-def test_learners_copy_gets_new_files_and_keeps_its_own(tmp_path):
-    copy_new = runpy.run_path(str(ROOT / "tools/lab.py"))["copy_new"]
-    lessons, mine = tmp_path / "notebooks", tmp_path / "my"
-    (lessons / "solutions").mkdir(parents=True)
-    (lessons / "01_a.ipynb").write_text("first edition")
-    copy_new(lessons, mine)
-
-    (mine / "01_a.ipynb").write_text("my work")
-    (mine / "notes.txt").write_text("my notes")
-    (lessons / "01_a.ipynb").write_text("second edition")
-    (lessons / "solutions/02_b.ipynb").write_text("new")
-    copy_new(lessons, mine)
-    texts = {str(path.relative_to(mine).as_posix()): path.read_text() for path in mine.rglob("*.*")}
-    assert texts == {"01_a.ipynb": "my work", "notes.txt": "my notes", "solutions/02_b.ipynb": "new"}
 
 
 def test_learners_copy_is_ignored_by_git(tmp_path):

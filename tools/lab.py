@@ -4,38 +4,52 @@ The copy in my/ is git-ignored, and neither `make test` nor `make notebooks` loo
 """
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
+import learner
+
 ROOT = Path(__file__).resolve().parents[1]
+MY = ROOT / "my"
+SETTINGS = ROOT / "tools" / "lab_settings"
+WORKSPACES = MY / ".lab" / "workspaces"
 
 
-def copy_new(source, target):
-    """Copy the tree `source` into `target`, leaving every file that is already there as it is."""
+def set_environment():
+    """What the kernels find: where solved exercises are noted, a hint for restarts; the lab's defaults."""
+    os.environ["NORMLIB_PROGRESS"] = "1"  # long trainings show a bar
+    os.environ["NORMLIB_SOLVED"] = str(MY / "progress.json")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the lessons' tensors are small: more threads are slower
+    os.environ.setdefault("PYTHONSTARTUP", str(ROOT / "tools" / "kernel_startup.py"))
+    others = os.environ.get("JUPYTER_CONFIG_PATH")
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join([str(SETTINGS), *([others] if others else [])])
 
-    def copy(old, new):
-        if not os.path.exists(new):
-            shutil.copy(old, new)
 
-    shutil.copytree(
-        source,
-        target,
-        copy_function=copy,
-        dirs_exist_ok=True,
-        ignore=shutil.ignore_patterns(".ipynb_checkpoints"),
-    )
+def open_contents():
+    """The lab starts with its table of contents open; afterwards as the reader left it."""
+    from jupyterlab_server.workspaces_handler import WorkspacesManager
+
+    if not WORKSPACES.exists():
+        layout = (SETTINGS / "workspace.json").read_text(encoding="utf-8")
+        WorkspacesManager(str(WORKSPACES)).save("default", layout)
 
 
 def main(arguments):
     from jupyterlab.labapp import main as jupyterlab
 
-    copy_new(ROOT / "notebooks", ROOT / "my")
-    lesson = min((ROOT / "my").glob("[0-9][0-9]_*.ipynb"))
-    os.environ["NORMLIB_PROGRESS"] = "1"
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the lessons' tensors are small: more threads are slower
+    news = learner.renew(ROOT / "notebooks", MY)
+    for line in [learner.announcement(news), *learner.progress(MY, ROOT / "normcourse" / "checks")]:
+        if line:
+            print(line)
+    set_environment()
+    open_contents()
+    lesson = min(MY.glob("[0-9][0-9]_*.ipynb"))
     # The default address and not a file to open: so the link that a server prints leads to the lesson too.
-    own = [f"--ServerApp.root_dir={ROOT}", f"--LabApp.default_url=/lab/tree/my/{lesson.name}"]
+    own = [
+        f"--ServerApp.root_dir={ROOT}",
+        f"--LabApp.default_url=/lab/tree/my/{lesson.name}",
+        f"--LabApp.workspaces_dir={WORKSPACES}",
+    ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         own.append("--allow-root")  # in a container everyone is root, and Jupyter would refuse to start
     return jupyterlab([*own, *arguments])

@@ -1,0 +1,54 @@
+"""Run by each kernel of `make lab`: after a restart a NameError says which cell to run first."""
+
+import ast
+import json
+import os
+from pathlib import Path
+
+HINT = "A cell at the top defines `{}`. After a restart: Run → Run All Above Selected Cell."
+
+
+def defined_at_the_top(notebook: dict) -> set[str]:
+    """The names that the first code cell of a notebook defines."""
+    first = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code")
+    source = first["source"]
+    tree = ast.parse(source if isinstance(source, str) else "".join(source))
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.alias):
+            names.add((node.asname or node.name).split(".")[0])
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
+
+
+def hint(missing: str, notebook: Path) -> str:
+    """What to tell a reader whose cell lacks this name; empty where the first cell does not define it."""
+    try:
+        names = defined_at_the_top(json.loads(notebook.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, StopIteration, SyntaxError):
+        return ""
+    return HINT.format(missing) if missing in names else ""
+
+
+def show_with_hint(shell, kind, error, trace, tb_offset=None) -> None:
+    """IPython's traceback as ever, and the hint below it."""
+    shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
+    line = hint(error.name or "", Path(os.environ.get("JPY_SESSION_NAME", "")))
+    if line:
+        print(line)
+
+
+def install() -> None:
+    """Only in IPython: plain Python reads PYTHONSTARTUP as well."""
+    try:
+        shell = get_ipython()
+    except NameError:
+        return
+    shell.set_custom_exc((NameError,), show_with_hint)
+
+
+if __name__ == "__main__":
+    install()
