@@ -40,7 +40,7 @@ def main(arguments):
     news = learner.renew(ROOT / "notebooks", MY)
     for line in [learner.announcement(news), *learner.progress(MY, ROOT / "normcourse" / "checks")]:
         if line:
-            print(line)
+            print(line, flush=True)
     set_environment()
     open_contents()
     lesson = min(MY.glob("[0-9][0-9]_*.ipynb"))

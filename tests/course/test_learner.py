@@ -161,10 +161,9 @@ def test_the_lab_prints_a_line_for_each_lesson_begun(course):
     lessons, mine = course
     checks = lessons.parent / "checks"
     checks.mkdir()
+    two = '@exercise("1")\ndef one(s): ...\n\n@exercise("2")\ndef two(s): ...\n'
     for name in "abc":
-        (checks / f"{name}.py").write_text(
-            '@exercise("1")\ndef one(s): ...\n\n@exercise("2")\ndef two(s): ...\n'
-        )
+        (checks / f"{name}.py").write_text(two)
     write_lesson(lessons / "02_b.ipynb", "first")
     write_lesson(lessons / "03_c.ipynb", "first")
     renew(lessons, mine)
