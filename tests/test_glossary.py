@@ -1,0 +1,34 @@
+"""Every term of the glossary is in a lesson, and the page is what tools/glossary.py makes of the data."""
+
+import glossary as tool
+import pytest
+
+TERMS = tool.terms()
+LESSONS = tool.lessons()
+RENEW = "edit notebooks/reference/glossary.yaml, then run: .venv/bin/python tools/glossary.py"
+
+
+def test_there_are_a_hundred_terms_and_none_twice():
+    names = [term["en"].lower() for term in TERMS]
+    assert len(names) >= 100
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("term", TERMS, ids=lambda term: term["en"])
+def test_a_term_is_in_a_lesson(term):
+    assert term.keys() <= {"en", "zh", "seen", "note", "warning"}
+    assert tool.first_lesson(term, LESSONS), (
+        f"no lesson has {tool.searched(term)!r}: give a form that one has as `seen`; {RENEW}"
+    )
+
+
+def test_the_page_is_what_the_tool_makes():
+    assert tool.PAGE.read_text("utf-8") == tool.page(), f"glossary.md is not up to date: {RENEW}"
+
+
+def test_terms_are_found_as_words():
+    texts = {"00": "re-scaling the layers", "01": "A unit\nvector, scaled"}
+    found = {
+        word: tool.first_lesson({"en": word}, texts) for word in ("layer", "scale", "unit vector", "caling")
+    }
+    assert found == {"layer": "00", "scale": "01", "unit vector": "01", "caling": None}

@@ -1,0 +1,66 @@
+"""Write notebooks/reference/glossary.md from glossary.yaml: the lesson of a term's first use is looked up."""
+
+import json
+import re
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+REFERENCE = ROOT / "notebooks" / "reference"
+DATA = REFERENCE / "glossary.yaml"
+PAGE = REFERENCE / "glossary.md"
+HEAD = """# Glossary, English and Chinese
+
+The terms of the five articles ([sources.md](sources.md)) and of this course. "First in" is the lesson that
+uses the term first, or the form of it in brackets. A warning says where the articles use
+a word in a sense that misleads.
+Made from `glossary.yaml` by `tools/glossary.py`: edit the data, not this page.
+
+| English | Chinese | first in | note |
+| --- | --- | --- | --- |
+"""
+
+
+def terms() -> list[dict]:
+    return yaml.safe_load(DATA.read_text("utf-8"))
+
+
+def lessons() -> dict[str, str]:
+    """Number of each lesson, in the order of reading, and all its text and code."""
+    found = {}
+    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]*_*.ipynb")):
+        cells = json.loads(path.read_text("utf-8"))["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells)
+        found[path.name.split("_")[0]] = re.sub(r"[*`\s]+", " ", text)  # a term may be set in bold or broken
+    return found
+
+
+def searched(term: dict) -> str:
+    """What a lesson must contain: the term, or the form that its entry gives as `seen`."""
+    return term.get("seen", term["en"])
+
+
+def first_lesson(term: dict, texts: dict[str, str]) -> str | None:
+    """The first lesson whose text has the term, with an ending or without."""
+    words = re.escape(searched(term)).replace(r"\ ", r"[\s-]+")
+    pattern = re.compile(rf"(?<![A-Za-z]){words}(?:s|es|d|ed|ing)?(?![A-Za-z])", re.I)
+    return next((number for number, text in texts.items() if pattern.search(text)), None)
+
+
+def row(term: dict, texts: dict[str, str]) -> str:
+    english = f"{term['en']} [{term['seen']}]" if "seen" in term else term["en"]
+    note = term.get("note", "")
+    note = f"**Warning:** {term['warning']}" + (f" {note}" if note else "") if "warning" in term else note
+    cells = [english, term["zh"], first_lesson(term, texts) or "nowhere", note]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def page() -> str:
+    texts = lessons()
+    ordered = sorted(terms(), key=lambda term: term["en"].lower())
+    return HEAD + "".join(row(term, texts) for term in ordered)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
