@@ -13,6 +13,15 @@ def accumulate(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
+def savable(x: Tensor) -> Tensor:
+    """accumulate(x), which autograd can keep for a parameter's gradient: a copy if inference mode made x."""
+    wide = accumulate(x)
+    if torch.compiler.is_compiling():  # which has no is_inference
+        return wide
+    is_kept = torch.is_grad_enabled() and wide.is_inference()
+    return wide.clone() if is_kept else wide
+
+
 def standardize(x: Tensor, dims: list[int], eps: float) -> tuple[Tensor, Tensor, Tensor]:
     """(x - mean) / sqrt(var + eps), mean, biased var over dims (kept as 1)."""
     mean = x.mean(dims, keepdim=True)

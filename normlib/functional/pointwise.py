@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from normlib.functional.arithmetic import accumulate, affine
+from normlib.functional.arithmetic import accumulate, affine, savable
 from normlib.functional.validation import (
     check_broadcast,
     check_floating,
@@ -45,7 +45,7 @@ def dyt(
     check_floating("dyt", input)
     check_positive("dyt", scale=scale)
     check_broadcast("dyt", input, alpha=alpha, weight=weight, bias=bias)
-    u = accumulate(alpha) * accumulate(input) / scale
+    u = accumulate(alpha) * savable(input) / scale
     value = scale * torch.tanh(u)
     return affine(value, weight, bias).to(input.dtype)
 
@@ -86,7 +86,7 @@ def dyisru(
         scale = math.sqrt(math.prod(features))
     check_positive("dyisru", scale=scale)
     check_broadcast("dyisru", input, c=c, weight=weight, bias=bias)
-    x = accumulate(input)
+    x = savable(input)
     knee = accumulate(c).sqrt()
     length = torch.hypot(x, knee)  # sqrt(x^2 + c); x^2 alone would overflow first
     value = scale * (x / length)
@@ -122,7 +122,7 @@ def derf(
     """
     check_floating("derf", input)
     check_broadcast("derf", input, alpha=alpha, shift=shift, weight=weight, bias=bias)
-    u = accumulate(alpha) * accumulate(input) + accumulate(shift)
+    u = accumulate(alpha) * savable(input) + accumulate(shift)
     return affine(torch.erf(u), weight, bias).to(input.dtype)
 
 

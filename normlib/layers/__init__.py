@@ -9,11 +9,12 @@ from normlib.layers.norms import (
     LayerNorm,
     RMSNorm,
 )
-from normlib.layers.pointwise import DyISRU, DyT
+from normlib.layers.pointwise import Derf, DyISRU, DyT
 
 __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
+    "Derf",
     "DyISRU",
     "DyT",
     "GroupNorm",

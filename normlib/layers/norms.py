@@ -2,17 +2,22 @@
 
 import warnings
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from normlib import functional, fused
 from normlib.functional.validation import check_eps, check_groups, check_momentum
-from normlib.layers.base import Affine, as_shape, fused_repr
+from normlib.layers.base import Affine, Device, as_shape, one_node
 
 
 class LayerNorm(Affine):
     """functional.layer_norm with learnable weight and bias of normalized_shape; train equals eval.  [EQ-LN]
+
+    >>> layer = layers.LayerNorm(4)
+    >>> layer(torch.tensor([1.0, 3.0, 5.0, 7.0]))
+    tensor([-1.3416, -0.4472,  0.4472,  1.3416], grad_fn=<AddBackward0>)
 
     Args: as torch.nn.LayerNorm. normalized_shape: the trailing dimensions, an int for one of them.
         fused: the same results from normlib.fused, with less memory and traffic.
@@ -20,35 +25,46 @@ class LayerNorm(Affine):
     Source: Ba, Kiros & Hinton 2016, section 3.
     """
 
+    weight: nn.Parameter | None  # normalized_shape
+    bias: nn.Parameter | None  # normalized_shape
+
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
         *,
         fused: bool = False,
     ) -> None:
         super().__init__()
         check_eps("LayerNorm", eps)
-        self.normalized_shape, self.fused = as_shape(normalized_shape), fused
-        self.eps, self.elementwise_affine = eps, elementwise_affine
-        wanted = {"weight": elementwise_affine, "bias": elementwise_affine and bias}
-        self._add_affine(self.normalized_shape, device, dtype, **wanted)
+        self.normalized_shape = as_shape(normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        self.fused = fused
+        has_bias = elementwise_affine and bias
+        self._add_affine(self.normalized_shape, device, dtype, weight=elementwise_affine, bias=has_bias)
 
+    @one_node
     def forward(self, input: Tensor) -> Tensor:
         library = fused if self.fused else functional
         return library.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         affine = f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
-        return f"{self.normalized_shape}, eps={self.eps}, {affine}{fused_repr(self)}"
+        fused = ", fused=True" if self.fused else ""
+        return f"{self.normalized_shape}, eps={self.eps}, {affine}{fused}"
 
 
 class RMSNorm(Affine):
     """functional.rms_norm with a learnable weight of normalized_shape; train equals eval.  [EQ-RMS]
+
+    >>> layer = layers.RMSNorm(4)
+    >>> layer(torch.tensor([1.0, 3.0, 5.0, 7.0]))
+    tensor([0.2182, 0.6547, 1.0911, 1.5275], grad_fn=<MulBackward0>)
 
     Args: as torch.nn.RMSNorm. eps=None: the machine epsilon of the dtype computed in.
         fused: the same results from normlib.fused, with less memory and traffic.
@@ -56,34 +72,44 @@ class RMSNorm(Affine):
     Source: Zhang & Sennrich 2019, section 3.
     """
 
+    weight: nn.Parameter | None  # normalized_shape
+
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
         *,
         fused: bool = False,
     ) -> None:
         super().__init__()
         if eps is not None:
             check_eps("RMSNorm", eps)
-        self.normalized_shape, self.fused = as_shape(normalized_shape), fused
-        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.normalized_shape = as_shape(normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        self.fused = fused
         self._add_affine(self.normalized_shape, device, dtype, weight=elementwise_affine)
 
+    @one_node
     def forward(self, input: Tensor) -> Tensor:
         library = fused if self.fused else functional
         return library.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         affine = f"elementwise_affine={self.elementwise_affine}"
-        return f"{self.normalized_shape}, eps={self.eps}, {affine}{fused_repr(self)}"
+        fused = ", fused=True" if self.fused else ""
+        return f"{self.normalized_shape}, eps={self.eps}, {affine}{fused}"
 
 
 class GroupNorm(Affine):
     """functional.group_norm with learnable weight and bias per channel; train equals eval.  [EQ-GN]
+
+    >>> layer = layers.GroupNorm(num_groups=2, num_channels=4)
+    >>> layer(torch.tensor([[1.0, 3.0, 5.0, 9.0]]))
+    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]], grad_fn=<AddBackward0>)
 
     Args: as torch.nn.GroupNorm.
     Raises: ValueError (eps, groups that do not divide the channels), ZeroDivisionError (num_groups 0, as
@@ -91,23 +117,30 @@ class GroupNorm(Affine):
     Source: Wu & He 2018, section 3.1.
     """
 
+    weight: nn.Parameter | None  # (C,)
+    bias: nn.Parameter | None  # (C,)
+
     def __init__(
         self,
         num_groups: int,
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
         super().__init__()
         check_eps("GroupNorm", eps)
         check_groups("GroupNorm", num_groups, num_channels, ValueError)
-        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
         self._add_affine(num_channels, device, dtype, weight=affine, bias=affine and bias)
 
+    @one_node
     def forward(self, input: Tensor) -> Tensor:
         return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
@@ -123,6 +156,11 @@ class _RunningNorm(Affine):
     """
 
     _version = 2  # of the state dict, as in torch: version 2 added num_batches_tracked
+    weight: nn.Parameter | None  # (C,)
+    bias: nn.Parameter | None  # (C,)
+    running_mean: Tensor | None  # (C,)
+    running_var: Tensor | None  # (C,)
+    num_batches_tracked: Tensor | None  # ()
 
     def __init__(
         self,
@@ -131,8 +169,8 @@ class _RunningNorm(Affine):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -140,19 +178,25 @@ class _RunningNorm(Affine):
         check_eps(type(self).__name__, eps)
         if momentum is not None:
             check_momentum(type(self).__name__, momentum)
-        self.num_features, self.eps, self.momentum = num_features, eps, momentum
-        self.affine, self.track_running_stats = affine, track_running_stats
-        for name in ("running_mean", "running_var"):
-            buffer = torch.empty(num_features, device=device, dtype=dtype) if track_running_stats else None
-            self.register_buffer(name, buffer)
-        count = torch.tensor(0, dtype=torch.long, device=device) if track_running_stats else None
-        self.register_buffer("num_batches_tracked", count)
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        mean = torch.empty(num_features, device=device, dtype=dtype)
+        var = torch.empty(num_features, device=device, dtype=dtype)
+        count = torch.tensor(0, dtype=torch.long, device=device)
+        self.register_buffer("running_mean", mean if track_running_stats else None)
+        self.register_buffer("running_var", var if track_running_stats else None)
+        self.register_buffer("num_batches_tracked", count if track_running_stats else None)
         self._add_affine(num_features, device, dtype, weight=affine, bias=affine and bias)
 
     def reset_running_stats(self) -> None:
-        if self.track_running_stats:
+        if self.running_mean is not None:
             self.running_mean.zero_()
+        if self.running_var is not None:
             self.running_var.fill_(1)
+        if self.num_batches_tracked is not None:
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
@@ -164,11 +208,14 @@ class _RunningNorm(Affine):
         tracking = f"track_running_stats={self.track_running_stats}"
         return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, {affine}, {tracking}"
 
-    def _load_from_state_dict(self, state_dict, prefix, local_metadata, *rest) -> None:
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:
         if local_metadata.get("version") in (None, 1) and self.track_running_stats:
             count = self.num_batches_tracked
-            known = count is not None and not count.is_meta
-            state_dict.setdefault(prefix + "num_batches_tracked", count if known else torch.tensor(0))
+            if count is None or count.is_meta:
+                count = torch.tensor(0)
+            state_dict.setdefault(prefix + "num_batches_tracked", count)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
     def _check_rank(self, input: Tensor, *ranks: int) -> None:
@@ -181,20 +228,30 @@ class _RunningNorm(Affine):
 
 
 class _BatchNorm(_RunningNorm):
+    ranks: ClassVar[tuple[int, ...]]  # of an input
+
+    @one_node
     def forward(self, input: Tensor) -> Tensor:
         self._check_rank(input, *self.ranks)
-        tracks = self.training and self.track_running_stats and self.running_mean is not None
-        mean, var = (self.running_mean, self.running_var) if tracks or not self.training else (None, None)
-        momentum = self.momentum
-        if momentum is None:  # the plain average of all batches so far, this one included
-            momentum = 1 / (int(self.num_batches_tracked) + 1) if tracks else 0.0
-        uses_batch = self.training or mean is None
+        tracks = self.training and self.track_running_stats
+        reads_buffers = tracks or not self.training
+        mean = self.running_mean if reads_buffers else None
+        var = self.running_var if reads_buffers else None
+        uses_batch = self.training or (mean is None and var is None)
         output = functional.batch_norm(
-            input, mean, var, self.weight, self.bias, uses_batch, momentum, self.eps
+            input, mean, var, self.weight, self.bias, uses_batch, self._share(tracks), self.eps
         )
-        if tracks:  # last: a call that raises has changed nothing
+        if tracks and self.num_batches_tracked is not None:  # last: a call that raises has changed nothing
             self.num_batches_tracked.add_(1)
         return output
+
+    def _share(self, tracks: bool) -> float:
+        """Of this batch in the buffers; with momentum None they are the average of all batches so far."""
+        if self.momentum is not None:
+            return self.momentum
+        if not tracks or self.num_batches_tracked is None:
+            return 0.0
+        return 1 / (int(self.num_batches_tracked) + 1)
 
 
 class BatchNorm1d(_BatchNorm):
@@ -202,6 +259,12 @@ class BatchNorm1d(_BatchNorm):
 
     Train: the batch's statistics, and the buffers move. Eval: the buffers, unless there are none.
     momentum=None keeps the plain average of all batches.
+
+    >>> layer = layers.BatchNorm1d(1)
+    >>> layer(torch.tensor([[1.0], [3.0], [5.0], [7.0]])).flatten()
+    tensor([-1.3416, -0.4472,  0.4472,  1.3416], grad_fn=<ViewBackward0>)
+    >>> layer.running_mean, layer.running_var
+    (tensor([0.4000]), tensor([1.5667]))
 
     Args: as torch.nn.BatchNorm1d. Parameters: weight, bias (num_features). Buffers: running_mean,
         running_var (num_features), num_batches_tracked.
@@ -215,6 +278,11 @@ class BatchNorm1d(_BatchNorm):
 class BatchNorm2d(_BatchNorm):
     """functional.batch_norm on images (N, C, H, W); otherwise as BatchNorm1d.  [EQ-BN]
 
+    >>> image = torch.tensor([[[[1.0, 3.0], [5.0, 7.0]]]])
+    >>> layers.BatchNorm2d(1, affine=False)(image)
+    tensor([[[[-1.3416, -0.4472],
+              [ 0.4472,  1.3416]]]])
+
     Source: Ioffe & Szegedy 2015, section 3.2.
     """
 
@@ -222,6 +290,8 @@ class BatchNorm2d(_BatchNorm):
 
 
 class _InstanceNorm(_RunningNorm):
+    batched_rank: ClassVar[int]  # of an input with a batch dimension
+
     def __init__(
         self,
         num_features: int,
@@ -229,13 +299,14 @@ class _InstanceNorm(_RunningNorm):
         momentum: float | None = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
+    @one_node
     def forward(self, input: Tensor) -> Tensor:
         self._check_rank(input, self.batched_rank - 1, self.batched_rank)
         batch = input if input.dim() == self.batched_rank else input.unsqueeze(0)
@@ -266,6 +337,11 @@ class _InstanceNorm(_RunningNorm):
 class InstanceNorm1d(_InstanceNorm):
     """functional.instance_norm on (N, C, L) or (C, L); no affine and no buffers by default.  [EQ-IN]
 
+    >>> x = torch.tensor([[[1.0, 3.0], [5.0, 9.0]]])  # one sample, two channels, two positions
+    >>> layers.InstanceNorm1d(2)(x)
+    tensor([[[-1.0000,  1.0000],
+             [-1.0000,  1.0000]]])
+
     Args: as torch.nn.InstanceNorm1d.
     Raises: ValueError (eps, momentum); in the call ValueError (rank, channels), as functional.instance_norm.
     Source: Ulyanov, Vedaldi & Lempitsky 2016.
@@ -276,6 +352,11 @@ class InstanceNorm1d(_InstanceNorm):
 
 class InstanceNorm2d(_InstanceNorm):
     """functional.instance_norm on images (N, C, H, W) or (C, H, W); otherwise as InstanceNorm1d.  [EQ-IN]
+
+    >>> image = torch.tensor([[[[1.0, 3.0], [5.0, 7.0]]]])
+    >>> layers.InstanceNorm2d(1)(image)
+    tensor([[[[-1.3416, -0.4472],
+              [ 0.4472,  1.3416]]]])
 
     Source: Ulyanov, Vedaldi & Lempitsky 2016.
     """

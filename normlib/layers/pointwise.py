@@ -1,77 +1,175 @@
-"""DyT and DyISRU as nn.Module: element-wise layers in the place of a norm, without statistics or buffers."""
+"""DyT, DyISRU and Derf as nn.Module: element-wise layers in a norm's place, without statistics or buffers."""
 
 import math
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from normlib import functional, fused
-from normlib.functional.arithmetic import accumulate
-from normlib.functional.validation import channel_count, check_positive, trailing_dims
-from normlib.layers.base import Affine, as_shape, fused_repr
+from normlib.functional.arithmetic import accumulate, per_channel
+from normlib.functional.validation import (
+    channel_count,
+    check_positive,
+    overridable,
+    trailing_dims,
+)
+from normlib.layers.base import Affine, Device, as_shape, one_node
+
+SAME_SCALE = 2**-8  # relative: a checkpoint may have been rounded to bfloat16, which is off by 2^-9 at most
+
+
+@overridable
+def check_features(input: Tensor, caller: str, shape: tuple[int, ...], channels_first: bool) -> Tensor:
+    """The input, when its last dimensions, or its channels, have that shape."""
+    if channels_first:
+        channel_count(caller, input)
+        trailing_dims(caller, input.movedim(1, -1), shape)
+    else:
+        trailing_dims(caller, input, shape)
+    return input
+
+
+@overridable
+def bounded_exp(log_c: Tensor) -> Tensor:
+    """exp(log_c) between e^-80 and e^80: exp alone ends at 0 or inf in float32."""
+    return accumulate(log_c).clamp(-80, 80).exp()
 
 
 class _Pointwise(Affine):
-    """Shape and scale of an element-wise layer.
+    """Shape of an element-wise layer.
 
     normalized_shape names the trailing dimensions, or with channels_first the channels of (N, C, ...).
     """
 
-    def __init__(self, normalized_shape, scale: float | str, channels_first: bool, fused: bool) -> None:
+    weight: nn.Parameter  # normalized_shape
+    bias: nn.Parameter | None  # normalized_shape
+
+    def __init__(self, normalized_shape: int | Sequence[int], channels_first: bool) -> None:
         super().__init__()
-        self.normalized_shape, self.channels_first = as_shape(normalized_shape), channels_first
-        self.fused = fused
+        self.normalized_shape = as_shape(normalized_shape)
+        self.channels_first = channels_first
         if channels_first and len(self.normalized_shape) != 1:
             raise ValueError(
                 f"{type(self).__name__} needs one number of channels with channels_first, got "
                 f"{self.normalized_shape}. Pass C alone."
             )
-        self.scale = math.sqrt(math.prod(self.normalized_shape)) if scale == "sqrt_d" else scale
-        check_positive(type(self).__name__, scale=self.scale)
 
-    def _affine_for(self, input: Tensor) -> tuple[Tensor, Tensor | None]:
-        """weight and bias as they broadcast to input, whose own shape is checked first."""
-        name = type(self).__name__
+    def _checked(self, input: Tensor) -> Tensor:
+        return check_features(input, type(self).__name__, self.normalized_shape, self.channels_first)
+
+    def _gain_and_shift(self, input: Tensor) -> tuple[Tensor, Tensor | None]:
+        """weight and bias as they broadcast to the input."""
         if not self.channels_first:
-            trailing_dims(name, input, self.normalized_shape)
             return self.weight, self.bias
-        channel_count(name, input)
-        trailing_dims(name, input.movedim(1, -1), self.normalized_shape)
-        per_channel = (-1, *[1] * (input.dim() - 2))  # (C, 1, ...)
-        bias = None if self.bias is None else self.bias.reshape(per_channel)
-        return self.weight.reshape(per_channel), bias
-
-    @torch.no_grad()
-    def _folded(self, scale: float | str, **start: float) -> Self:
-        """The same function at another scale: the ratio of the scales goes into the weight."""
-        options = {"bias": self.bias is not None, "channels_first": self.channels_first}
-        place = {"device": self.weight.device, "dtype": self.weight.dtype, "fused": self.fused}
-        other = type(self)(self.normalized_shape, scale=scale, **start, **options, **place)
-        other.weight.copy_(self.weight * (self.scale / other.scale))
-        if self.bias is not None:
-            other.bias.copy_(self.bias)
-        for name, parameter in other.named_parameters():
-            parameter.requires_grad_(self.get_parameter(name).requires_grad)
-        return other.train(self.training)
+        bias = None if self.bias is None else per_channel(self.bias, input)
+        return per_channel(self.weight, input), bias
 
     def extra_repr(self) -> str:
         first = ", channels_first=True" if self.channels_first else ""
-        options = f"scale={self.scale:g}, bias={self.bias is not None}{first}{fused_repr(self)}"
-        return f"{self.normalized_shape}, {options}"
+        return f"{self.normalized_shape}, bias={self.bias is not None}{first}"
 
 
-class DyT(_Pointwise):
+class _Scaled(_Pointwise):
+    """An element-wise layer with a level of saturation, its scale, which travels with the state dict."""
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        scale: float | str,
+        channels_first: bool,
+        fused: bool,
+    ) -> None:
+        super().__init__(normalized_shape, channels_first)
+        self.fused = fused
+        self.scale = self._number(scale)
+
+    def _number(self, scale: float | str) -> float:
+        level = math.sqrt(math.prod(self.normalized_shape)) if scale == "sqrt_d" else scale
+        if not isinstance(level, int | float) or not 0 < level < math.inf:
+            raise ValueError(
+                f"{type(self).__name__} needs a positive number as scale, got scale={scale!r}. "
+                'Pass 1.0, or "sqrt_d" for the square root of the number of features.'
+            )
+        return level
+
+    def get_extra_state(self) -> Tensor:
+        """The scale, as a tensor: state dicts are copied, cast and stored as tensors."""
+        return torch.tensor(self.scale, dtype=torch.float64, device="cpu")
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take a state dict of the same scale only: another scale is another function."""
+        scale = float(state)
+        if not math.isclose(scale, self.scale, rel_tol=SAME_SCALE):
+            raise ValueError(
+                f"{type(self).__name__} has scale {self.scale:g}, but the state dict comes from scale "
+                f"{scale:g}: another function. Build the layer with scale={scale:g}, or load it there and "
+                "call rescaled."
+            )
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        own = self.get_extra_state()  # for a checkpoint without one, as the official code makes them
+        stored = state_dict.setdefault(f"{prefix}_extra_state", own)
+        try:
+            self.set_extra_state(stored)
+        except ValueError as error:
+            error_msgs.append(str(error))  # torch raises all messages together; nothing is loaded here
+            return
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+    def _options(self) -> dict[str, Any]:
+        """What a layer of the same kind is built with, beside size, start and scale."""
+        return {
+            "bias": self.bias is not None,
+            "channels_first": self.channels_first,
+            "fused": self.fused,
+            "device": self.weight.device,
+            "dtype": self.weight.dtype,
+        }
+
+    def _fold_into(self, other: Self) -> None:
+        """Weight, bias, mode and what is frozen; the ratio of the scales goes into the weight."""
+        other.weight.copy_(self.weight * (self.scale / other.scale))
+        if self.bias is not None and other.bias is not None:
+            other.bias.copy_(self.bias)
+        for name, parameter in other.named_parameters():
+            parameter.requires_grad_(self.get_parameter(name).requires_grad)
+        other.train(self.training)
+
+    def extra_repr(self) -> str:
+        first = ", channels_first=True" if self.channels_first else ""
+        fused = ", fused=True" if self.fused else ""
+        options = f"scale={self.scale:g}, bias={self.bias is not None}"
+        return f"{self.normalized_shape}, {options}{first}{fused}"
+
+
+class DyT(_Scaled):
     """functional.dyt with learnable alpha (1,), weight and bias (normalized_shape).  [EQ-DYT]
 
     Official checkpoints load: same names, same shapes, scale 1. Train equals eval.
+
+    >>> layer = layers.DyT(4)
+    >>> layer(torch.tensor([-8.0, 0.0, 1.0, 8.0]))
+    tensor([-0.9993,  0.0000,  0.4621,  0.9993], grad_fn=<AddBackward0>)
 
     Args:
         normalized_shape: the trailing dimensions, an int for one of them; C with channels_first.
         alpha_init: the slope at 0 to start with, at weight 1.
         scale: the level of saturation at weight 1: 1.0 as in the official code, "sqrt_d" for the square root
-            of the number of features, or a positive number.
+            of the number of features, or a positive number. It is part of the state dict: to load one of
+            another scale raises; where it is missing, the constructor's is kept.
         fused: the same results from normlib.fused, with less memory and traffic.
     Raises: ValueError (scale, alpha_init); in the call MismatchError (shape).
     Source: Zhu et al. 2025 (arXiv 2503.10622), section 4 and its code.
@@ -86,12 +184,11 @@ class DyT(_Pointwise):
         bias: bool = True,
         channels_first: bool = False,
         fused: bool = False,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(normalized_shape, scale, channels_first, fused)
-        if not math.isfinite(alpha_init):
-            raise ValueError(f"DyT needs a finite alpha_init, got alpha_init={alpha_init}. Pass 0.5, say.")
+        check_finite("DyT", "alpha_init", alpha_init)
         self.alpha_init = alpha_init
         self.alpha = nn.Parameter(torch.empty(1, device=device, dtype=dtype))
         self._add_affine(self.normalized_shape, device, dtype, weight=True, bias=bias)
@@ -100,26 +197,34 @@ class DyT(_Pointwise):
         super().reset_parameters()
         nn.init.constant_(self.alpha, self.alpha_init)
 
+    @one_node
     def forward(self, input: Tensor) -> Tensor:
         library = fused if self.fused else functional
-        return library.dyt(input, self.alpha, *self._affine_for(input), self.scale)
+        x = self._checked(input)
+        gain, shift = self._gain_and_shift(x)
+        return library.dyt(x, self.alpha, gain, shift, self.scale)
 
     @torch.no_grad()
     def rescaled(self, scale: float | str) -> Self:
         """A DyT of another scale that computes the same function."""
-        other = self._folded(scale, alpha_init=self.alpha_init)
+        other = type(self)(self.normalized_shape, self.alpha_init, scale, **self._options())
         other.alpha.copy_(self.alpha * (other.scale / self.scale))
+        self._fold_into(other)
         return other
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, alpha_init={self.alpha_init}"
 
 
-class DyISRU(_Pointwise):
+class DyISRU(_Scaled):
     """functional.dyisru with learnable log_c (1,), weight and bias (normalized_shape).  [EQ-DYISRU]
 
     c = exp(log_c), held between e^-80 and e^80, stays positive and finite whatever finite step the optimizer
     takes. Train equals eval.
+
+    >>> layer = layers.DyISRU(4, c_init=4.0, scale=1.0)
+    >>> layer(torch.tensor([-8.0, 0.0, 1.0, 8.0]))
+    tensor([-0.9701,  0.0000,  0.4472,  0.9701], grad_fn=<AddBackward0>)
 
     Args:
         normalized_shape, scale, fused: as in DyT, but with the explicit sqrt(D) of the derivation by default.
@@ -137,8 +242,8 @@ class DyISRU(_Pointwise):
         bias: bool = True,
         channels_first: bool = False,
         fused: bool = False,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(normalized_shape, scale, channels_first, fused)
         self.c_init = self.scale**2 if c_init is None else c_init
@@ -151,10 +256,15 @@ class DyISRU(_Pointwise):
     def from_beta(cls, beta: float, weight: Tensor, bias: Tensor | None = None, eps: float = 1e-5) -> Self:
         """The author's x / sqrt(beta + x^2 + eps) * weight + bias as a layer: scale 1, c = beta + eps."""
         layer = cls(
-            weight.shape, beta + eps, 1.0, bias=bias is not None, device=weight.device, dtype=weight.dtype
+            weight.shape,
+            c_init=beta + eps,
+            scale=1.0,
+            bias=bias is not None,
+            device=weight.device,
+            dtype=weight.dtype,
         )
         layer.weight.copy_(weight)
-        if bias is not None:
+        if bias is not None and layer.bias is not None:
             layer.bias.copy_(bias)
         return layer
 
@@ -165,18 +275,78 @@ class DyISRU(_Pointwise):
     @property
     def c(self) -> Tensor:
         """The constant under the root, (1,), in float32 for half types."""
-        return accumulate(self.log_c).clamp(-80, 80).exp()  # exp alone ends at 0 or inf in float32
+        return bounded_exp(self.log_c)
 
+    @one_node
     def forward(self, input: Tensor) -> Tensor:
         library = fused if self.fused else functional
-        return library.dyisru(input, self.c, *self._affine_for(input), self.scale)
+        x = self._checked(input)
+        gain, shift = self._gain_and_shift(x)
+        return library.dyisru(x, self.c, gain, shift, self.scale)
 
     @torch.no_grad()
     def rescaled(self, scale: float | str) -> Self:
         """A DyISRU of another scale that computes the same function: c stays."""
-        other = self._folded(scale, c_init=self.c_init)
+        other = type(self)(self.normalized_shape, self.c_init, scale, **self._options())
         other.log_c.copy_(self.log_c)
+        self._fold_into(other)
         return other
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, c_init={self.c_init:g}"
+
+
+class Derf(_Pointwise):
+    """functional.derf with learnable alpha, shift (1,), weight and bias (normalized_shape).  [EQ-DERF]
+
+    Official checkpoints load: same names, same shapes. Train equals eval.
+
+    >>> layer = layers.Derf(4)
+    >>> layer(torch.tensor([-8.0, 0.0, 1.0, 8.0]))
+    tensor([-1.0000,  0.0000,  0.5205,  1.0000], grad_fn=<AddBackward0>)
+
+    Args:
+        normalized_shape: the trailing dimensions, an int for one of them; C with channels_first.
+        alpha_init, shift_init: slope and offset inside the bracket to start with.
+    Raises: ValueError (alpha_init, shift_init); in the call MismatchError (shape).
+    Source: Chen et al. 2025 (arXiv 2512.10938) and its code.
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        alpha_init: float = 0.5,
+        shift_init: float = 0.0,
+        *,
+        bias: bool = True,
+        channels_first: bool = False,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(normalized_shape, channels_first)
+        check_finite("Derf", "alpha_init", alpha_init)
+        check_finite("Derf", "shift_init", shift_init)
+        self.alpha_init = alpha_init
+        self.shift_init = shift_init
+        self.alpha = nn.Parameter(torch.empty(1, device=device, dtype=dtype))
+        self.shift = nn.Parameter(torch.empty(1, device=device, dtype=dtype))
+        self._add_affine(self.normalized_shape, device, dtype, weight=True, bias=bias)
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        nn.init.constant_(self.alpha, self.alpha_init)
+        nn.init.constant_(self.shift, self.shift_init)
+
+    @one_node
+    def forward(self, input: Tensor) -> Tensor:
+        x = self._checked(input)
+        gain, shift = self._gain_and_shift(x)
+        return functional.derf(x, self.alpha, self.shift, gain, shift)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, alpha_init={self.alpha_init}, shift_init={self.shift_init}"
+
+
+def check_finite(caller: str, name: str, value: float) -> None:
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{caller} needs a finite {name}, got {name}={value!r}. Pass 0.5, say.")

@@ -5,7 +5,7 @@ import torch
 
 from normlib import layers
 from tests.library.norm_cases import draw
-from tests.library.rejection import INF, NAN, OURS, assert_rejected
+from tests.library.rejection import INF, NAN, OURS, assert_rejected, error_of
 
 RUNNING = {
     "BatchNorm1d": (4, 6, 5),
@@ -15,11 +15,16 @@ RUNNING = {
 }
 
 
-@pytest.mark.parametrize("eps", [-1e-5, NAN, INF], ids=str)
+@pytest.mark.parametrize("eps", [-1e-5, NAN, INF, "1e-5"], ids=str)
 def test_every_constructor_rejects_a_bad_eps(eps):
-    for name in ("LayerNorm", "RMSNorm", *RUNNING):
-        assert_rejected(lambda lib, name=name: getattr(lib.nn, name)(6, eps=eps), name, f"eps={eps}")
-    assert_rejected(lambda lib: lib.nn.GroupNorm(2, 6, eps=eps), "GroupNorm", f"eps={eps}")
+    makers = {name: lambda lib, name=name: getattr(lib.nn, name)(6, eps=eps) for name in RUNNING}
+    makers |= {"LayerNorm": lambda lib: lib.nn.LayerNorm(6, eps=eps)}
+    makers |= {"RMSNorm": lambda lib: lib.nn.RMSNorm(6, eps=eps)}
+    makers |= {"GroupNorm": lambda lib: lib.nn.GroupNorm(2, 6, eps=eps)}
+    for name, make in makers.items():
+        error = error_of(make, OURS)  # torch takes any eps, and raises or returns NaN in the call
+        assert type(error) is (TypeError if isinstance(eps, str) else ValueError)
+        assert name in str(error) and f"eps={eps!r}" in str(error) and str(error).endswith("say.")
 
 
 @pytest.mark.parametrize("momentum", [NAN, INF, -INF, -1, 1.5], ids=str)
@@ -90,3 +95,29 @@ def test_evaluation_takes_one_value_per_channel():
     for name in ("BatchNorm1d", "InstanceNorm1d"):
         layer = getattr(layers, name)(6, track_running_stats=True).eval()
         assert layer(draw(1, 6, 1, dtype=torch.float32)).shape == (1, 6, 1)
+
+
+@pytest.mark.parametrize("missing", ["running_mean", "running_var"])
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_that_lost_one_running_statistic_raises_as_torchs(missing, training):
+    def call(lib):
+        layer = lib.nn.BatchNorm1d(6).train(training)
+        setattr(layer, missing, None)
+        try:
+            layer(torch.ones(4, 6))
+        finally:
+            assert lib is not OURS or layer.num_batches_tracked == 0
+
+    assert_rejected(call, "running_mean and running_var")
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_without_both_running_statistics_takes_the_batchs_as_torchs(training):
+    x = draw(4, 6, dtype=torch.float32)
+    outputs = []
+    for nn in (layers, torch.nn):
+        layer = nn.BatchNorm1d(6).train(training)
+        layer.running_mean = layer.running_var = None
+        outputs.append(layer(x))
+        assert layer.num_batches_tracked == int(training)
+    torch.testing.assert_close(*outputs)

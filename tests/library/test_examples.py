@@ -11,7 +11,7 @@ from normlib import functional, gradients, layers, surgery
 
 NAMES = {"torch": torch, "nn": nn, "functional": functional, "gradients": gradients}
 NAMES |= {"layers": layers, "surgery": surgery}
-ROOMS = [functional, gradients]  # layers and surgery follow
+ROOMS = [functional, gradients, layers]  # surgery follows
 PUBLIC = {
     f"{room.__name__}.{name}": getattr(room, name)
     for room in ROOMS

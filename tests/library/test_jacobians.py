@@ -22,6 +22,10 @@ JACOBIANS = {
         lambda x, w: gradients.dyt_jacobian(x, w[:1], w, scale=2.0),
         lambda x, w: w * 2 * torch.tanh(w[:1] * x / 2),
     ),
+    "derf": (
+        lambda x, w: gradients.derf_jacobian(x, w[:1], w[1:2], w),
+        lambda x, w: w * torch.erf(w[:1] * x + w[1:2]),
+    ),
     "dyisru": (
         lambda x, w: gradients.dyisru_jacobian(x, w[:1] ** 2, w),
         lambda x, w: w * 5**0.5 * x / (x**2 + w[0] ** 2).sqrt(),

@@ -64,12 +64,43 @@ def test_bit_for_bit_the_official_layer(shape, first):  # [EQ-DYT]
 
 def test_checkpoints_load_both_ways():
     theirs, ours = Official(8, False, 0.5), trained(layers.DyT(8))
-    assert {k: v.shape for k, v in ours.state_dict().items()} == {
-        k: v.shape for k, v in theirs.state_dict().items()
-    }
-    theirs.load_state_dict(ours.state_dict(), strict=True)
+    state = ours.state_dict()
+    assert state.pop("_extra_state") == 1  # the scale, which the official code does not know
+    assert {k: v.shape for k, v in state.items()} == {k: v.shape for k, v in theirs.state_dict().items()}
+    theirs.load_state_dict(state, strict=True)
     x = draw(5, 8, dtype=torch.float32)
     assert torch.equal(ours(x), theirs(x))
+
+
+# The scale is a part of the state
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("scales", [(1.0, "sqrt_d"), ("sqrt_d", 1.0), (2.0, 2.1)], ids=str)
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_state_of_another_scale_is_refused_and_changes_nothing(layer, scales, strict):
+    stored = nn.Sequential(trained(layer(6, scale=scales[0]))).state_dict()
+    model = nn.Sequential(layer(6, scale=scales[1]))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with pytest.raises(RuntimeError, match=rf"{layer.__name__} has scale .* another function\. Build the"):
+        model.load_state_dict(stored, strict=strict)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_state_without_a_scale_keeps_the_constructors(layer):
+    module, stored = layer(6, scale=3.0), trained(layer(6, scale=1.0)).state_dict()
+    del stored["_extra_state"]
+    module.load_state_dict(stored, strict=True)
+    assert module.scale == 3.0
+    assert torch.equal(module.weight, stored["weight"])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_state_that_was_cast_to_a_half_type_is_taken(layer, dtype):
+    stored = {name: value.to(dtype) for name, value in layer(768, scale="sqrt_d").state_dict().items()}
+    layer(768, scale="sqrt_d").load_state_dict(stored)
 
 
 # Start, scale, conversions
@@ -218,7 +249,7 @@ def test_copies_are_equal_and_apart(layer):
 @pytest.mark.parametrize("layer", LAYERS)
 def test_names_types_and_reset(layer):
     module = layer(6, dtype=torch.float64)
-    assert list(module.state_dict()) == [KEYS[layer], "weight", "bias"]
+    assert list(module.state_dict()) == [KEYS[layer], "weight", "bias", "_extra_state"]
     assert {p.dtype for p in module.parameters()} == {torch.float64} and not list(module.buffers())
     assert [name for name, _ in layer(6, bias=False).named_parameters()] == [KEYS[layer], "weight"]
     fresh = {name: value.clone() for name, value in module.state_dict().items()}

@@ -1,0 +1,112 @@
+"""torch.fx, inference mode, tensors changed between forward and backward: as with torch.nn's layers."""
+
+import pytest
+import torch
+from torch import fx, nn
+from torch.testing import assert_close
+
+from normlib import functional, layers
+from tests.library.norm_cases import draw
+
+LAYERS = {
+    "LayerNorm": (lambda lib: lib.LayerNorm(6), (4, 6)),
+    "RMSNorm": (lambda lib: lib.RMSNorm(6), (4, 6)),
+    "GroupNorm": (lambda lib: lib.GroupNorm(2, 6), (4, 6, 5)),
+    "BatchNorm1d": (lambda lib: lib.BatchNorm1d(6), (4, 6)),
+    "BatchNorm2d": (lambda lib: lib.BatchNorm2d(6), (4, 6, 2, 2)),
+    "InstanceNorm1d": (lambda lib: lib.InstanceNorm1d(6, affine=True), (4, 6, 5)),
+    "InstanceNorm2d": (lambda lib: lib.InstanceNorm2d(6, affine=True), (4, 6, 2, 2)),
+    "DyT": (lambda lib: lib.DyT(6), (4, 6)),
+    "DyT, channels": (lambda lib: lib.DyT(6, channels_first=True), (4, 6, 5)),
+    "DyISRU": (lambda lib: lib.DyISRU(6), (4, 6)),
+    "DyISRU, channels": (lambda lib: lib.DyISRU(6, channels_first=True, bias=False), (4, 6, 5)),
+    "Derf": (lambda lib: lib.Derf(6), (4, 6)),
+    "fused": (lambda lib: lib.RMSNorm(6, fused=True), (4, 6)),
+}
+READS_RANK = {"BatchNorm1d", "BatchNorm2d", "InstanceNorm1d", "InstanceNorm2d", "fused"}
+
+
+def made(name, library=layers):
+    make, shape = LAYERS[name]
+    layer = make(library)
+    with torch.no_grad():
+        for seed, parameter in enumerate(layer.parameters()):
+            parameter.copy_(draw(*parameter.shape, seed=seed + 3))
+    return layer, draw(*shape, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_inside_a_traced_model_a_layer_is_one_node(name):
+    layer, x = made(name)
+    model = nn.Sequential(nn.Identity(), nn.Sequential(layer))
+    traced = fx.symbolic_trace(model)
+    nodes = [node.target for node in traced.graph.nodes if node.op == "call_module"]
+    assert nodes == ["0", "1.0"]
+    for training in (True, False):
+        assert torch.equal(traced.train(training)(x), model.train(training)(x))
+    if isinstance(layer, layers.BatchNorm1d):
+        assert layer.num_batches_tracked == 2  # the model's and the traced one's; tracing itself counts none
+
+
+@pytest.mark.parametrize("name", LAYERS.keys() - READS_RANK)
+def test_a_layer_alone_is_traced_too(name):
+    layer, x = made(name)
+    traced = fx.symbolic_trace(layer)
+    assert torch.equal(traced(x), layer(x))
+    with pytest.raises((RuntimeError, ValueError), match=r" needs .*, got "):
+        traced(torch.ones(4, 7, *x.shape[2:]))  # the checks are part of the graph
+
+
+@pytest.mark.parametrize("name", ["BatchNorm1d", "InstanceNorm1d"])
+def test_where_torchs_layer_cannot_be_traced_alone_ours_raises_the_same(name):
+    for library in (nn, layers):
+        layer, _ = made(name, library)
+        with pytest.raises(fx.proxy.TraceError):
+            fx.symbolic_trace(layer)
+
+
+def test_a_function_is_one_node():
+    def model(x, weight):
+        return functional.rms_norm(x, (6,), weight) + functional.softcap(x, cap=2.0)
+
+    traced = fx.symbolic_trace(model)
+    targets = [node.target for node in traced.graph.nodes if node.op == "call_function"]
+    assert targets[:2] == [functional.rms_norm, functional.softcap]
+    x, w = draw(4, 6), draw(6, seed=1)
+    assert torch.equal(traced(x, w), model(x, w))
+
+
+@pytest.mark.parametrize("name", LAYERS.keys() - {"fused"})
+def test_an_input_made_in_inference_mode_before_layers_that_learn(name):
+    layer, x = made(name)
+    with torch.inference_mode():
+        frozen = x.clone()
+    frozen_output = layer(frozen)
+    frozen_output.sum().backward()
+    got = [parameter.grad.clone() for parameter in layer.parameters()]
+    layer.zero_grad()
+    layer(x).sum().backward()
+    for mine, parameter in zip(got, layer.parameters(), strict=True):
+        assert_close(mine, parameter.grad)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_weight_changed_before_backward_is_an_error(name):
+    layer, x = made(name)
+    x.requires_grad_()
+    y = layer(x)
+    with torch.no_grad():
+        layer.weight.add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+class Marked(torch.Tensor):
+    """A subclass of Tensor: torch's functions keep it."""
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+def test_a_subclass_of_tensor_stays_one(name):
+    x = draw(4, 6).as_subclass(Marked)
+    for library in (functional, nn.functional):
+        assert type(getattr(library, name)(x, (6,))) is Marked
