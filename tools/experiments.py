@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy
 import torch
-from grids import GRIDS
+from grids import GRIDS, PLANNED
 from tqdm import tqdm
 
 from normcourse import jsonfile, training
@@ -145,13 +145,13 @@ def workers(count: int) -> Iterator[Map]:
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    names = ", ".join(GRIDS)
+    names = ", ".join([*GRIDS, *PLANNED])
     parser = argparse.ArgumentParser(description="Train the grids that lessons draw from.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {names}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {names}; default: all of lessons")
     parser.add_argument("--folder", type=Path, default=RECORDS, help="where the records are")
     parser.add_argument("--workers", type=int, default=2, help="processes of one thread each")
     options = parser.parse_args(arguments)
-    if unknown := sorted(set(options.names) - set(GRIDS)):
+    if unknown := sorted(set(options.names) - set(GRIDS | PLANNED)):
         parser.error(f"no such experiment: {', '.join(unknown)}; there are {names}")
     if options.workers < 1:
         parser.error(f"--workers needs at least 1, got {options.workers}")
@@ -163,7 +163,7 @@ def main(arguments: list[str]) -> int:
     try:
         with workers(options.workers) as do:
             for name in options.names or GRIDS:
-                print(complete(name, GRIDS[name], options.folder, do), flush=True)
+                print(complete(name, (GRIDS | PLANNED)[name], options.folder, do), flush=True)
     except training.RecordError as error:
         print(error, file=sys.stderr)
         return 1

@@ -26,6 +26,7 @@ def tool(monkeypatch):
     grids = sys.modules.pop("grids")
     monkeypatch.setattr(module, "GRIDS", {NAME: small_grid()})
     monkeypatch.setattr(grids, "GRIDS", module.GRIDS)
+    monkeypatch.setattr(module, "PLANNED", {})
     dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
     yield module
     torch.set_default_dtype(dtype)

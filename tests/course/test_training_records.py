@@ -176,24 +176,36 @@ def grids():
     spec = importlib.util.spec_from_file_location("grids", ROOT / "tools/grids.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.GRIDS
+    return module
 
 
 STORED = [path.stem for path in RECORDS.glob("*.json") if path.stem.startswith(("capstone", "transformer_"))]
 
 
 def test_every_grid_has_a_stored_record(grids):
-    assert set(STORED) == set(grids)
+    assert set(STORED) == set(grids.GRIDS)
 
 
 @pytest.mark.parametrize("name", STORED)
 def test_the_stored_records_are_complete_and_of_these_grids(grids, name):
     record = training.load_record(RECORDS / f"{name}.json")
     settings = record["settings"]
-    assert record["experiment"] == name and settings == json.loads(json.dumps(grids[name]))
+    assert record["experiment"] == name and settings == json.loads(json.dumps(grids.GRIDS[name]))
     assert [key(run) for run in record["runs"]] == [key(c) for c in training.plan(settings, record["runs"])]
     assert len(settings["seeds"]) == 5 and not set(settings["seeds"]) & set(settings["tuning_seeds"])
     assert (RECORDS / f"{name}.json").stat().st_size < 200_000
+
+
+@pytest.mark.usefixtures("float64_as_in_the_lessons")
+def test_a_planned_grid_can_be_done(grids):
+    """One run of each contender, of a single step."""
+    data = training.digits()
+    for settings in grids.PLANNED.values():
+        short = settings | {"train": settings["train"] | {"steps": 1}}
+        starts = {one["norm"]: one for one in training.plan(short, [])}
+        assert list(starts) == list(settings["norms"])
+        for one in starts.values():
+            assert not training.trial(short, one, data)["diverged"]
 
 
 # Digits of 400. Other kernels round otherwise. Measured: moving every weight at the start by about 1e-15 of
