@@ -1,5 +1,6 @@
 """The formulas that docstrings of normlib state in plain text are evaluated and compared with autograd."""
 
+import math
 import re
 
 import pytest
@@ -41,6 +42,9 @@ def evaluated(function, name: str, env: dict, axis: int = -1) -> torch.Tensor:
     names = {
         "sqrt": lambda value: torch.as_tensor(value).sqrt(),
         "tanh": torch.tanh,
+        "erf": torch.erf,
+        "exp": torch.exp,
+        "pi": math.pi,
         "mean": lambda value: value.mean(axis, keepdim=True),
         "sum": lambda value: value.sum(axis, keepdim=True),
         "length": lambda value: value.norm(dim=-1, keepdim=True),
@@ -60,6 +64,7 @@ def env():
         "w": draw(4, 1)[:, 0].requires_grad_(),
         "b": draw(2, 2).flatten().requires_grad_(),
         "alpha": torch.tensor([0.8], dtype=torch.float64, requires_grad=True),
+        "s": torch.tensor([0.4], dtype=torch.float64, requires_grad=True),
         "c": torch.tensor([1.3], dtype=torch.float64, requires_grad=True),
         "dy": draw(5, 4).flip(0),
         "eps": EPS,
@@ -80,6 +85,7 @@ FORWARD = {
     fused.rms_norm: lambda e: functional.rms_norm(e["x"], (4,), e["w"], EPS),
     functional.dyt: lambda e: functional.dyt(e["x"], e["alpha"], e["w"], e["b"], scale=SCALE),
     fused.dyt: lambda e: functional.dyt(e["x"], e["alpha"], e["w"], e["b"], scale=SCALE),
+    functional.derf: lambda e: functional.derf(e["x"], e["alpha"], e["s"], e["w"], e["b"]),
     functional.dyisru: lambda e: functional.dyisru(e["x"], e["c"], e["w"], e["b"], scale=SCALE),
     fused.dyisru: lambda e: functional.dyisru(e["x"], e["c"], e["w"], e["b"], scale=SCALE),
 }
@@ -161,6 +167,17 @@ def test_gradients_of_dyt(env):
     same(gradients.dyt_backward, there, expected, axis=0)
 
 
+def test_gradients_of_derf(env):
+    out = FORWARD[functional.derf](env)
+    expected = backward(env, out, dx=env["x"], dalpha=env["alpha"], ds=env["s"], dw=env["w"], db=env["b"])
+    assert torch.allclose(evaluated(gradients.derf_backward, "derf", env), out)
+    there = env | {"h": evaluated(gradients.derf_backward, "h", env)}
+    for name in ("dalpha", "ds"):
+        value = evaluated(gradients.derf_backward, name, there, axis=(0, 1))
+        assert torch.allclose(value.flatten(), expected.pop(name)), name
+    same(gradients.derf_backward, there, expected, axis=0)
+
+
 def test_gradients_of_dyisru(env):
     out = FORWARD[functional.dyisru](env)
     expected = backward(env, out, dx=env["x"], dc=env["c"])
@@ -209,6 +226,7 @@ def test_plain_text_is_read_as_meant(text):
 TESTED = {*FORWARD, *STANDARDIZE, functional.weight_norm, gradients.batch_norm_backward}
 TESTED |= {gradients.layer_norm_backward, gradients.rms_norm_backward, gradients.dyt_backward}
 TESTED |= {gradients.dyisru_backward, gradients.softcap_backward, gradients.softmax_backward}
+TESTED |= {gradients.derf_backward}
 
 
 @pytest.mark.parametrize("package", [functional, fused, gradients], ids=lambda package: package.__name__)
