@@ -1,32 +1,42 @@
 """Forward and backward on rows (M, D) in plain torch, a block at a time, so that every step is in the cache.
 
-Half types are computed in float32 and rounded once, at the end. `wanted` says which gradients to compute, in
-the order returned; the others are None. Rows may have any stride; no argument is written to.
+Half types are computed in float32 and rounded once, at the end. `wanted` says which gradients to compute,
+in the order returned; the others hold nothing of use. Rows may have any stride; no argument is written to.
+In the shapes R is the rows of a block, and C its columns.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-# Elements of a block per thread, whose buffers stay in the L3 cache. At 2^15, where a call costs as much as
-# its work, forward and backward of 2048 x 4096 take 1.3 to 2.4 times as long; at 2^21, 1.0 to 2.4 times.
-BLOCK = 1 << 18
+from normlib.fused.blocks import Scratch, row_blocks, tiles
 
 
 def norm_forward(x: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
-    """y (M, D) in x's dtype, and 1 / rms (M,) in the dtype computed in.  [EQ-RMS]"""
-    y, space = torch.empty(x.shape, dtype=x.dtype, device=x.device), _Space(x, 2)
-    rstd, weight = x.new_empty(x.shape[0], dtype=space.dtype), space.cast(weight)
-    for rows in _spans(x.shape[0], _block() // max(x.shape[1], 1)):
-        block, out = space.read(0, x[rows]), space.place(1, y[rows])
-        # summed in pairs: vector_norm is one pass less, and ten times less exact at D = 65,536
-        mean_square = torch.mul(block, block, out=out).mean(1)
-        factor = torch.rsqrt(mean_square.add_(eps), out=rstd[rows])
+    """y (M, D) in x's dtype, and rstd (M,) in the dtype computed in.  [EQ-RMS]
+
+    rstd = 1 / sqrt(mean(x^2) + eps),   y = w x rstd
+    """
+    scratch = Scratch(x, _wide(x))
+    gain = None if weight is None else weight.to(scratch.dtype)
+    y = _empty_like(x)
+    rstd = x.new_empty(x.shape[0], dtype=scratch.dtype)
+    for rows in row_blocks(x):
+        block = scratch.read("x", x[rows])  # (R, D)
+        out = scratch.result("y", y[rows])  # (R, D)
+
+        # mean(x^2), in pairs: vector_norm is one pass less, and ten times less exact at D = 65,536
+        mean_square = torch.mul(block, block, out=out).mean(1)  # (R,)
+
+        # rstd = 1 / sqrt(mean(x^2) + eps)
+        factor = torch.rsqrt(mean_square.add_(eps), out=rstd[rows])  # (R,)
+
+        # y = w x rstd
         torch.mul(block, factor.unsqueeze(1), out=out)
-        if weight is not None:
-            out.mul_(weight)
-        space.write(y[rows], out)
+        if gain is not None:
+            out.mul_(gain)
+        scratch.store(out, y[rows])
     return y, rstd
 
 
@@ -35,45 +45,51 @@ def norm_backward(
 ) -> tuple[Tensor, Tensor]:
     """dx (M, D) in x's dtype and dw (D,) in float64.  [EQ-RMS-GRAD]
 
-    With p = dy x:   dx = rstd (w dy - x rstd^2 (p . w) / D),   dw = sum of rstd p over the rows
+        p = dy x,   shared = -rstd^2 (p . w) / D
+        dx = rstd (w dy + shared x),   dw = sum of rstd p over the rows
+
+    Not torch's native_layer_norm_backward with mean 0, which lacks only rstd mean(w dy): where w dy is small
+    against its mean, the two cancel; and it adds dw up one row after another.
     """
-    dx, space = torch.empty(x.shape, dtype=x.dtype, device=x.device), _Space(x, 3)
-    gain = x.new_ones(x.shape[1], dtype=space.dtype) if weight is None else space.cast(weight)
-    dw = x.new_zeros(x.shape[1], dtype=torch.float64)
-    for rows in _spans(x.shape[0], _block() // max(x.shape[1], 1)):
-        g, block, r = space.read(0, dy[rows]), space.read(1, x[rows]), rstd[rows]
-        p = torch.mul(g, block, out=space.buffer(2, block))
+    scratch = Scratch(x, _wide(x))
+    width = x.shape[1]
+    gain = _gain(weight, 1.0, width, scratch)
+    dx = _empty_like(x)
+    dw = x.new_zeros(width, dtype=torch.float64)
+    for rows in row_blocks(x):
+        above = scratch.read("dy", dy[rows])  # (R, D)
+        block = scratch.read("x", x[rows])  # (R, D)
+        r = rstd[rows]  # (R,)
+
+        # p = dy x
+        p = torch.mul(above, block, out=scratch.buffer("p", block))  # (R, D)
         if wanted[0]:
-            shared = torch.mv(p, gain).mul_(r.square()).div_(-x.shape[1])
-            out = torch.mul(g, gain, out=space.place(0, dx[rows]))  # g itself, where g is our copy
-            out.addcmul_(block, shared.unsqueeze(1)).mul_(r.unsqueeze(1))
-            space.write(dx[rows], out)
-        if wanted[1]:  # not torch.mv: it adds one row after another, 20 times less exact for 2^14 rows
+            # shared = -rstd^2 (p . w) / D
+            shared = torch.mv(p, gain).mul_(r.square()).div_(-width)  # (R,)
+
+            # dx = rstd (w dy + shared x)
+            out = torch.mul(above, gain, out=scratch.result("dy", dx[rows]))  # dy's copy is read no more
+            out.addcmul_(block, shared.unsqueeze(1))
+            out.mul_(r.unsqueeze(1))
+            scratch.store(out, dx[rows])
+        if wanted[1]:
+            # dw = sum of rstd p; not by torch.mv, which adds up row after row, 20 times less exact at 2^14
             dw.add_(p.mul_(r.unsqueeze(1)).sum(0))
     return dx, dw
 
 
 def curve_forward(
-    x: Tensor, parameter: Tensor, weight: Tensor | None, bias: Tensor | None, scale: float, *, curve: str
+    x: Tensor,
+    parameter: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    scale: float,
+    *,
+    kind: str,
 ) -> Tensor:
-    """y (M, D) = w scale f(k x) + b in x's dtype; parameter one number, weight and bias (D,).
-
-    curve "tanh": f = tanh, k = alpha / scale  [EQ-DYT];   "isru": f(u) = u / sqrt(1 + u^2), k = 1 / sqrt(c)
-    [EQ-DYISRU]
-    """
-    y, space, f = torch.empty(x.shape, dtype=x.dtype, device=x.device), _Space(x, 4), _CURVES[curve]
-    k, gain, bias = f.inner(parameter, scale), space.gain(weight, scale, x.shape[1]), space.cast(bias)
-    for rows, columns in _tiles(x):
-        tile, place = x[rows, columns], y[rows, columns]
-        out = space.place(0, place)
-        u = torch.mul(space.read(1, tile), k, out=space.buffer(2, tile))
-        f.value(u, space.buffer(3, tile), out)
-        if bias is not None:
-            torch.addcmul(bias[columns], out, gain[columns], out=out)
-        elif weight is not None or scale != 1:
-            out.mul_(gain[columns])
-        space.write(place, out)
-    return y
+    """y (M, D) in x's dtype; parameter one number, weight and bias (D,). kind is "tanh" or "isru"."""
+    forward = {"tanh": tanh_forward, "isru": isru_forward}[kind]
+    return forward(x, parameter, weight, bias, scale)
 
 
 def curve_backward(
@@ -84,133 +100,183 @@ def curve_backward(
     scale: float,
     wanted: Sequence[bool],
     *,
-    curve: str,
-) -> tuple[Tensor, ...]:
-    """dx (M, D) in x's dtype, dparameter (1,), dw and db (D,) in float64.  [EQ-DYT-GRAD] [EQ-DYISRU-GRAD]
+    kind: str,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """dx (M, D) in x's dtype; dparameter (1,), dw and db (D,) in float64."""
+    backward = {"tanh": tanh_backward, "isru": isru_backward}[kind]
+    return backward(dy, x, parameter, weight, scale, wanted)
 
-    With s = dy w scale f'(k x):   dx = k s,   dparameter = (sum of s x) dk / dparameter
-    dw = sum of dy scale f(k x) over the rows,   db = sum of dy over the rows
+
+def tanh_forward(
+    x: Tensor, alpha: Tensor, weight: Tensor | None, bias: Tensor | None, scale: float
+) -> Tensor:
+    """y = w scale tanh(k x) + b,   k = alpha / scale  [EQ-DYT]"""
+    scratch = Scratch(x, _wide(x))
+    k = alpha.item() / scale
+    gain = _gain(weight, scale, x.shape[1], scratch)
+    y = _empty_like(x)
+    for tile in tiles(x):
+        block = scratch.read("x", x[tile])  # (R, C)
+
+        # t = tanh(k x)
+        t = torch.mul(block, k, out=scratch.result("x", y[tile]))  # (R, C)
+        t.tanh_()
+
+        # y = w scale t + b
+        out = _affine_(t, gain, bias, tile[1])
+        scratch.store(out, y[tile])
+    return y
+
+
+def tanh_backward(
+    dy: Tensor, x: Tensor, alpha: Tensor, weight: Tensor | None, scale: float, wanted: Sequence[bool]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """dx, dalpha, dw and db.  [EQ-DYT-GRAD]
+
+    t = tanh(k x),   s = w scale dy (1 - t^2),   k = alpha / scale
+    dx = k s,   dalpha = sum of s x / scale,   dw = sum of scale t dy,   db = sum of dy
     """
-    dx, space, f = torch.empty(x.shape, dtype=x.dtype, device=x.device), _Space(x, 6), _CURVES[curve]
-    k, gain = f.inner(parameter, scale), space.gain(weight, scale, x.shape[1])
-    dparameter, dw, db = (x.new_zeros(size, dtype=torch.float64) for size in (1, x.shape[1], x.shape[1]))
-    for rows, columns in _tiles(x):
-        tile, place = x[rows, columns], dx[rows, columns]
-        above, block = space.read(0, dy[rows, columns]), space.read(1, tile)
+    scratch = Scratch(x, _wide(x))
+    k = alpha.item() / scale
+    gain = _gain(weight, scale, x.shape[1], scratch)
+    dx = _empty_like(x)
+    dalpha, dw, db = _zero_sums(x)
+    for tile in tiles(x):
+        columns = tile[1]
+        above = scratch.read("dy", dy[tile])  # (R, C)
         if wanted[3]:
+            # db = sum of dy
             db[columns].add_(above.sum(0))
         if not any(wanted[:3]):
             continue
-        u = torch.mul(block, k, out=space.buffer(2, tile))
-        value, spare = space.buffer(3, tile), space.buffer(4, tile)
-        f.value(u, spare, value)
+
+        # t = tanh(k x)
+        block = scratch.read("x", x[tile])  # (R, C)
+        t = torch.mul(block, k, out=scratch.buffer("t", block))  # (R, C)
+        t.tanh_()
+
         if wanted[0] or wanted[1]:
-            s = torch.mul(above, gain[columns], out=space.place(5, place))
-            f.times_slope(s, value, spare)
+            # s = w scale dy (1 - t^2)
+            s = torch.mul(above, gain[columns], out=scratch.result("s", dx[tile]))  # (R, C)
+            torch.ops.aten.tanh_backward.grad_input(s, t, grad_input=s)
         if wanted[2]:
-            dw[columns].add_(value.mul_(above).sum(0))
+            # dw = sum of t dy, times scale at the end
+            dw[columns].add_(t.mul_(above).sum(0))
         if wanted[1]:
-            dparameter.add_(torch.mul(s, f.against(block, u), out=value).sum())
+            # dalpha = sum of s x, divided by scale at the end
+            dalpha.add_(torch.mul(s, block, out=t).sum())
         if wanted[0]:
-            space.write(place, s.mul_(k))
-    dparameter.mul_(f.by_parameter(parameter, scale))
-    return dx, dparameter, dw.mul_(scale), db
+            # dx = k s
+            scratch.store(s.mul_(k), dx[tile])
+    return dx, dalpha.div_(scale), dw.mul_(scale), db
 
 
-class _Tanh:
-    """f(u) = tanh u, k = alpha / scale."""
+def isru_forward(x: Tensor, c: Tensor, weight: Tensor | None, bias: Tensor | None, scale: float) -> Tensor:
+    """y = w scale x / sqrt(q) + b,   q = x^2 + c  [EQ-DYISRU]"""
+    scratch = Scratch(x, _isru_dtype(x, c))
+    far = _FAR[scratch.dtype]
+    c = c.to(scratch.dtype)
+    gain = _gain(weight, scale, x.shape[1], scratch)
+    y = _empty_like(x)
+    for tile in tiles(x):
+        block = scratch.read("x", x[tile])  # (R, C)
+        block = torch.clamp(block, -far, far, out=scratch.buffer("x", block))
 
-    @staticmethod
-    def inner(alpha: Tensor, scale: float) -> float:
-        return alpha.item() / scale
+        # root = sqrt(x^2 + c)
+        root = torch.addcmul(c, block, block, out=scratch.buffer("q", block))  # (R, C)
+        root.sqrt_()
 
-    @staticmethod
-    def by_parameter(alpha: Tensor, scale: float) -> float:
-        return 1 / scale
-
-    @staticmethod
-    def value(u: Tensor, spare: Tensor, out: Tensor) -> None:
-        torch.tanh(u, out=out)
-
-    @staticmethod
-    def times_slope(s: Tensor, value: Tensor, spare: Tensor) -> None:
-        torch.ops.aten.tanh_backward.grad_input(s, value, grad_input=s)  # s (1 - value^2) in one pass
-
-    @staticmethod
-    def against(x: Tensor, u: Tensor) -> Tensor:
-        return x
+        # y = w scale x / root + b
+        out = torch.div(block, root, out=scratch.result("y", y[tile]))  # (R, C)
+        out = _affine_(out, gain, bias, tile[1])
+        scratch.store(out, y[tile])
+    return y
 
 
-class _Isru:
-    """f(u) = u / sqrt(1 + u^2), k = 1 / sqrt(c)."""
+def isru_backward(
+    dy: Tensor, x: Tensor, c: Tensor, weight: Tensor | None, scale: float, wanted: Sequence[bool]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """dx, dc, dw and db.  [EQ-DYISRU-GRAD]
 
-    @staticmethod
-    def inner(c: Tensor, scale: float) -> float:
-        return c.double().rsqrt().item()
+    q = x^2 + c,   z = dy / sqrt(q)
+    dx = w scale c z / q,   dc = -sum of dx x / (2 c),   dw = sum of scale z x,   db = sum of dy
+    """
+    scratch = Scratch(x, _isru_dtype(x, c))
+    far = _FAR[scratch.dtype]
+    c = c.to(scratch.dtype)
+    gain = _gain(weight, scale, x.shape[1], scratch) * c
+    dx = _empty_like(x)
+    dc, dw, db = _zero_sums(x)
+    for tile in tiles(x):
+        columns = tile[1]
+        above = scratch.read("dy", dy[tile])  # (R, C)
+        if wanted[3]:
+            # db = sum of dy
+            db[columns].add_(above.sum(0))
+        if not any(wanted[:3]):
+            continue
+        block = scratch.read("x", x[tile])  # (R, C)
+        block = torch.clamp(block, -far, far, out=scratch.buffer("x", block))
 
-    @staticmethod
-    def by_parameter(c: Tensor, scale: float) -> float:
-        return -0.5 / c.item()  # of sum s u: x = u / k, dk / dc = -k / (2 c)
+        # q = x^2 + c
+        q = torch.addcmul(c, block, block, out=scratch.buffer("q", block))  # (R, C)
 
-    @staticmethod
-    def value(u: Tensor, spare: Tensor, out: Tensor) -> None:
-        far = 1 / torch.finfo(u.dtype).eps  # f is 1 from here on, and u^2 would overflow
-        u.clamp_(-far, far)
-        torch.addcmul(u.new_ones(()), u, u, out=spare).rsqrt_()
-        torch.mul(u, spare, out=out)
+        # z = dy / sqrt(q)
+        root = torch.sqrt(q, out=scratch.buffer("z", block))  # (R, C)
+        z = torch.div(above, root, out=root)
 
-    @staticmethod
-    def times_slope(s: Tensor, value: Tensor, spare: Tensor) -> None:
-        s.mul_(spare).mul_(spare).mul_(spare)  # f' = (1 + u^2)^(-3/2)
-
-    @staticmethod
-    def against(x: Tensor, u: Tensor) -> Tensor:
-        return u
-
-
-_CURVES = {"tanh": _Tanh, "isru": _Isru}
-
-
-class _Space:
-    """Buffers for one block of x, in the dtype that x is computed in."""
-
-    def __init__(self, x: Tensor, buffers: int) -> None:
-        self.dtype = torch.promote_types(x.dtype, torch.float32)
-        size = min(x.numel(), max(_block(), x.shape[1]))
-        self.flat = torch.empty(buffers, size, dtype=self.dtype, device=x.device)
-
-    def buffer(self, number: int, tile: Tensor) -> Tensor:
-        return self.flat[number, : tile.numel()].view(tile.shape)
-
-    def place(self, number: int, tile: Tensor) -> Tensor:
-        """Where to compute what tile is to hold: tile itself where its dtype allows."""
-        return tile if tile.dtype == self.dtype else self.buffer(number, tile)
-
-    def read(self, number: int, tile: Tensor) -> Tensor:
-        return tile if tile.dtype == self.dtype else self.buffer(number, tile).copy_(tile)
-
-    def write(self, tile: Tensor, computed: Tensor) -> None:
-        if tile.dtype != self.dtype:
-            tile.copy_(computed)
-
-    def cast(self, row: Tensor | None) -> Tensor | None:
-        return None if row is None else row.to(self.dtype)
-
-    def gain(self, weight: Tensor | None, scale: float, size: int) -> Tensor:
-        """weight times scale, (D,)."""
-        if weight is None:
-            return self.flat.new_full((size,), scale)
-        return self.cast(weight) if scale == 1 else self.cast(weight) * scale
+        if wanted[0] or wanted[1]:
+            # dx = w scale c z / q: the product first, since z / q overflows for a tiny c
+            out = torch.mul(z, gain[columns], out=scratch.result("dx", dx[tile]))  # (R, C)
+            out.div_(q)
+        if wanted[2]:
+            # dw = sum of z x, times scale at the end
+            dw[columns].add_(z.mul_(block).sum(0))
+        if wanted[1]:
+            # dc = sum of dx x, divided by -2 c at the end
+            dc.add_(block.mul_(out).sum(1).sum(dtype=torch.float64))
+        if wanted[0]:
+            scratch.store(out, dx[tile])
+    return dx, dc.div_(-2 * c), dw.mul_(scale), db
 
 
-def _block() -> int:
-    return BLOCK * torch.get_num_threads()
+# From here on x / sqrt(x^2 + c) is 1, and x^2 alone would overflow. NaN stays. _isru_dtype keeps c small
+# enough for that in float32: 2^60 is more than sqrt(c) / eps.
+_FAR = {torch.float32: 2.0**60, torch.float64: 2.0**500}
 
 
-def _spans(total: int, step: int) -> Iterator[slice]:
-    return (slice(start, start + max(step, 1)) for start in range(0, total, max(step, 1)))
+def _isru_dtype(x: Tensor, c: Tensor) -> torch.dtype:
+    return torch.float64 if c.item() > 2.0**74 else _wide(x)
 
 
-def _tiles(x: Tensor) -> Iterator[tuple[slice, slice]]:
-    rows, columns = _block() // max(x.shape[1], 1), min(x.shape[1], _block())
-    return ((r, c) for r in _spans(x.shape[0], rows) for c in _spans(x.shape[1], columns))
+def _wide(x: Tensor) -> torch.dtype:
+    """The dtype that x is computed in."""
+    return torch.promote_types(x.dtype, torch.float32)
+
+
+def _gain(weight: Tensor | None, scale: float, width: int, scratch: Scratch) -> Tensor:
+    """w scale, (D,)."""
+    if weight is None:
+        return torch.full((width,), scale, dtype=scratch.dtype, device=scratch.device)
+    gain = weight.to(scratch.dtype)
+    return gain if scale == 1 else gain * scale
+
+
+def _affine_(value: Tensor, gain: Tensor, bias: Tensor | None, columns: slice) -> Tensor:
+    """value <- gain value + bias, for some of their columns."""
+    if bias is None:
+        return value.mul_(gain[columns])
+    shift = bias[columns].to(value.dtype)
+    return torch.addcmul(shift, value, gain[columns], out=value)
+
+
+def _zero_sums(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(1,), (D,) and (D,)."""
+    single = x.new_zeros(1, dtype=torch.float64)
+    first = x.new_zeros(x.shape[1], dtype=torch.float64)
+    return single, first, first.clone()
+
+
+def _empty_like(x: Tensor) -> Tensor:
+    """Contiguous, whatever x's strides."""
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device)

@@ -1,4 +1,7 @@
-"""From tensors of any shape to rows (M, D) and back; Triton's kernels on CUDA, blocked.py elsewhere."""
+"""From tensors of any shape to rows (M, D) and back; Triton's kernels on CUDA, blocked.py elsewhere.
+
+D is the product of the sizes of the last `dims` dimensions. A gradient that nobody wants comes back empty.
+"""
 
 import importlib
 import math
@@ -11,45 +14,95 @@ from torch import Tensor
 from normlib.fused import blocked
 
 
-def norm(input, weight, bias, dims, eps, centre):
-    """y, mean (M,) or empty, 1 / std or 1 / rms (M,)."""
-    x, weight, bias = _rows(input, dims), _flat(weight), _flat(bias)
+def norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    dims: int,
+    eps: float,
+    centre: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """y in input's shape; mean (M,), or empty if not centred; 1 / std or 1 / rms (M,)."""
+    x = _rows(input, dims)  # (M, D)
+    weight = _flat(weight)  # (D,)
+    bias = _flat(bias)
     if _on_gpu(input):
         y, mean, rstd = _kernels("rows").norm_forward(x, weight, bias, eps, centre=centre)
     else:  # never centred: on the CPU layer_norm is torch's
-        mean, (y, rstd) = None, blocked.norm_forward(x, weight, eps)
-    return y.reshape(input.shape), rstd.new_empty(0) if mean is None else mean, rstd
+        y, rstd = blocked.norm_forward(x, weight, eps)
+        mean = None
+    if mean is None:
+        mean = rstd.new_empty(0)
+    return y.reshape(input.shape), mean, rstd
 
 
-def norm_backward(grad, input, weight, bias, dims, eps, centre, mean, rstd, wanted):
-    """The wanted ones of the gradients of input, weight and bias, the others empty."""
-    dy, x, row = _rows(grad, dims), _rows(input, dims), _flat(weight)
+def norm_backward(
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    dims: int,
+    eps: float,
+    centre: bool,
+    mean: Tensor,
+    rstd: Tensor,
+    wanted: Sequence[bool],
+) -> tuple[Tensor, ...]:
+    """The gradients of input, weight and bias."""
+    dy = _rows(grad, dims)  # (M, D)
+    x = _rows(input, dims)
+    row = _flat(weight)  # (D,)
+    dx: Tensor
+    dw: Tensor | None
+    db: Tensor | None
     if _on_gpu(input):
         backward = _kernels("rows").norm_backward
-        grads = backward(dy, x, row, mean if centre else None, rstd, bias=wanted[2])
+        dx, dw, db = backward(dy, x, row, mean if centre else None, rstd, bias=wanted[2])
     else:
-        grads = *blocked.norm_backward(dy, x, row, rstd, wanted[:2]), None
-    return _results(grads, (input, weight, bias), dims, wanted)
+        dx, dw = blocked.norm_backward(dy, x, row, rstd, wanted[:2])
+        db = None
+    return _results((dx, dw, db), (input, weight, bias), dims, wanted)
 
 
-def curve(input, parameter, weight, bias, scale, curve):
-    """y."""
+def curve(
+    input: Tensor,
+    parameter: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    scale: float,
+    kind: str,
+) -> Tensor:
+    """y in input's shape; kind is "tanh" for DyT or "isru" for DyISRU."""
     dims = _spanned(input, weight, bias)
-    row, shift = (_as_row(p, input, dims) for p in (weight, bias))
-    x, module = _rows(input, dims), _kernels("pointwise") if _on_gpu(input) else blocked
-    y = module.curve_forward(x, parameter.reshape(1), row, shift, scale, curve=curve)
+    x = _rows(input, dims)  # (M, D)
+    gain = _as_row(weight, input, dims)  # (D,)
+    shift = _as_row(bias, input, dims)  # (D,)
+    module = _kernels("pointwise") if _on_gpu(input) else blocked
+    y = module.curve_forward(x, parameter.reshape(1), gain, shift, scale, kind=kind)
     return y.reshape(input.shape)
 
 
-def curve_backward(grad, input, parameter, weight, bias, scale, curve, wanted):
-    """The wanted ones of the gradients of input, parameter, weight and bias, the others empty."""
+def curve_backward(
+    grad: Tensor,
+    input: Tensor,
+    parameter: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    scale: float,
+    kind: str,
+    wanted: Sequence[bool],
+) -> tuple[Tensor, ...]:
+    """The gradients of input, parameter, weight and bias."""
     dims = _spanned(input, weight, bias)
-    dy, x = _rows(grad, dims), _rows(input, dims)
-    arguments = (dy, x, parameter.reshape(1), _as_row(weight, input, dims), scale)
+    dy = _rows(grad, dims)  # (M, D)
+    x = _rows(input, dims)
+    gain = _as_row(weight, input, dims)  # (D,)
+    single = parameter.reshape(1)
     if _on_gpu(input):
-        grads = _kernels("pointwise").curve_backward(*arguments, curve=curve, bias=wanted[3])
+        backward = _kernels("pointwise").curve_backward
+        grads = backward(dy, x, single, gain, scale, kind=kind, bias=wanted[3])
     else:
-        grads = blocked.curve_backward(*arguments, wanted, curve=curve)
+        grads = blocked.curve_backward(dy, x, single, gain, scale, wanted, kind=kind)
     return _results(grads, (input, parameter, weight, bias), dims, wanted)
 
 
@@ -62,15 +115,17 @@ def _kernels(name: str) -> ModuleType:
         return importlib.import_module(f"normlib.kernels.{name}")
     except ImportError as error:
         raise ImportError(
-            "normlib.fused needs triton for tensors on a GPU. Install it, or use normlib.functional "
-            "(fused=False in a layer)."
+            "normlib.fused needs triton for tensors on a GPU. Install it, or use "
+            "normlib.functional (fused=False in a layer)."
         ) from error
 
 
 def _rows(tensor: Tensor, dims: int) -> Tensor:
-    """(M, D), D the product of the last dims sizes: a view where the strides allow."""
+    """(M, D): a view where the strides allow."""
     lead = tensor.dim() - dims
-    return tensor.reshape(math.prod(tensor.shape[:lead]), math.prod(tensor.shape[lead:]))
+    rows = math.prod(tensor.shape[:lead])
+    columns = math.prod(tensor.shape[lead:])
+    return tensor.reshape(rows, columns)
 
 
 def _flat(parameter: Tensor | None) -> Tensor | None:
@@ -78,36 +133,51 @@ def _flat(parameter: Tensor | None) -> Tensor | None:
 
 
 def _spanned(input: Tensor, *parameters: Tensor | None) -> int:
-    """How many trailing dimensions the parameters vary over: 1 for (D,), 3 for (C, 1, 1) or (1, C, 1, 1)."""
+    """Over how many trailing dimensions the parameters vary: 1 for (D,), 3 for (C, 1, 1) or (1, C, 1, 1)."""
     dims = min(1, input.dim())
     for parameter in parameters:
         if parameter is not None:
-            varying = [place for place, size in enumerate(reversed(parameter.shape), 1) if size != 1]
-            dims = max([dims, *varying])
+            for place, size in enumerate(reversed(parameter.shape), start=1):
+                if size != 1:
+                    dims = max(dims, place)
     return dims
 
 
 def _as_row(parameter: Tensor | None, input: Tensor, dims: int) -> Tensor | None:
-    """(D,): one entry per feature, in float32 or more where entries are repeated, for their sum's sake."""
+    """(D,), one entry per feature.
+
+    In float32 or more where entries are repeated: their gradients are added up, before one rounding.
+    """
     trailing = input.shape[input.dim() - dims :]
     if parameter is None or parameter.shape == trailing:
         return _flat(parameter)
     wide = parameter.to(torch.promote_types(input.dtype, torch.float32))
-    return wide.reshape(parameter.shape[max(parameter.dim() - dims, 0) :]).expand(trailing).reshape(-1)
+    varying = wide.reshape(_varying_shape(parameter, dims))
+    return varying.expand(trailing).reshape(-1)
+
+
+def _varying_shape(parameter: Tensor, dims: int) -> torch.Size:
+    """Its last dims sizes; those before are all 1."""
+    return parameter.shape[max(parameter.dim() - dims, 0) :]
 
 
 def _results(
-    grads: Sequence[Tensor | None], arguments: Sequence[Tensor | None], dims: int, wanted: Sequence[bool]
+    grads: Sequence[Tensor | None],
+    arguments: Sequence[Tensor | None],
+    dims: int,
+    wanted: Sequence[bool],
 ) -> tuple[Tensor, ...]:
     """Each wanted gradient summed over what was broadcast, in its argument's shape and dtype."""
     input = arguments[0]
+    assert input is not None
     trailing = input.shape[input.dim() - dims :]
-
-    def result(grad, argument):
+    results = []
+    for grad, argument, is_wanted in zip(grads, arguments, wanted, strict=True):
+        if not is_wanted:
+            results.append(input.new_empty(0))
+            continue
+        assert grad is not None and argument is not None
         if grad.numel() != argument.numel():
-            kept = argument.shape[max(argument.dim() - dims, 0) :]
-            grad = grad.reshape(trailing).sum_to_size(kept)
-        return grad.to(argument.dtype).reshape(argument.shape)
-
-    triples = zip(grads, arguments, wanted, strict=True)
-    return tuple(result(grad, argument) if asked else input.new_empty(0) for grad, argument, asked in triples)
+            grad = grad.reshape(trailing).sum_to_size(_varying_shape(argument, dims))
+        results.append(grad.to(argument.dtype).reshape(argument.shape))
+    return tuple(results)

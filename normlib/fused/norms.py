@@ -38,7 +38,7 @@ def layer_norm(
     for name, value in named(weight=weight, bias=bias):
         check_parameter("layer_norm", name, value, tuple(normalized_shape), input)
     if input.device.type == "cuda" and not operators.needs_formula(input, weight, bias):
-        return operators.norm(input, weight, bias, dims, eps, True)[0]
+        return operators.layer_norm(input, weight, bias, dims, eps)
     if any(value.dtype != input.dtype for _, value in named(weight=weight, bias=bias)):
         # torch wants both parameters of one dtype, and a weight if the bias is in float32
         dtype = torch.promote_types(input.dtype, torch.float32)
@@ -70,4 +70,4 @@ def rms_norm(
     check_eps("rms_norm", eps)
     if operators.needs_formula(input, weight):
         return functional.rms_norm(input, normalized_shape, weight, eps)
-    return operators.norm(input, weight, None, dims, eps, False)[0]
+    return operators.rms_norm(input, weight, dims, eps)

@@ -6,6 +6,7 @@ elsewhere. A gradient that nobody wants is not computed and comes back as an emp
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,8 +16,7 @@ from normlib import gradients
 from normlib.fused import dispatch
 
 _NORM = "Tensor input, Tensor? weight, Tensor? bias, int dims, float eps, bool centre"
-_CURVE = "Tensor input, Tensor parameter, Tensor? weight, Tensor? bias, float scale, str curve"
-_LIBRARY = torch.library.Library("normlib", "DEF")
+_CURVE = "Tensor input, Tensor parameter, Tensor? weight, Tensor? bias, float scale, str kind"
 _SCHEMAS = (
     f"norm({_NORM}) -> (Tensor, Tensor, Tensor)",
     f"norm_backward(Tensor grad, {_NORM}, Tensor mean, Tensor rstd, bool[] wanted)"
@@ -24,8 +24,31 @@ _SCHEMAS = (
     f"curve({_CURVE}) -> Tensor",
     f"curve_backward(Tensor grad, {_CURVE}, bool[] wanted) -> (Tensor, Tensor, Tensor, Tensor)",
 )
+_LIBRARY = torch.library.Library("normlib", "DEF")
 for _schema in _SCHEMAS:
     _LIBRARY.define(_schema, tags=torch.Tag.pt2_compliant_tag)
+
+Tensors = Sequence[Tensor | None]
+
+
+def layer_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, dims: int, eps: float) -> Tensor:
+    """LayerNorm over the last dims dimensions: on CUDA only."""
+    y, _, _ = torch.ops.normlib.norm.default(input, weight, bias, dims, eps, centre=True)
+    return y
+
+
+def rms_norm(input: Tensor, weight: Tensor | None, dims: int, eps: float) -> Tensor:
+    """RMSNorm over the last dims dimensions."""
+    y, _, _ = torch.ops.normlib.norm.default(input, weight, None, dims, eps, centre=False)
+    return y
+
+
+def dyt(input: Tensor, alpha: Tensor, weight: Tensor | None, bias: Tensor | None, scale: float) -> Tensor:
+    return torch.ops.normlib.curve.default(input, alpha, weight, bias, scale, kind="tanh")
+
+
+def dyisru(input: Tensor, c: Tensor, weight: Tensor | None, bias: Tensor | None, scale: float) -> Tensor:
+    return torch.ops.normlib.curve.default(input, c, weight, bias, scale, kind="isru")
 
 
 def needs_formula(*tensors: Tensor | None) -> bool:
@@ -33,143 +56,228 @@ def needs_formula(*tensors: Tensor | None) -> bool:
 
     There the operators have no rule, and in forward mode would drop the tangent without a word.
     """
-    given = [t for t in tensors if t is not None]
-    if given[0].device.type not in ("cpu", "cuda", "meta") or torch._C._are_functorch_transforms_active():
+    given = [tensor for tensor in tensors if tensor is not None]
+    if given[0].device.type not in ("cpu", "cuda", "meta"):
         return True
-    return any(forward_ad.unpack_dual(t).tangent is not None for t in given)
+    if torch._C._are_functorch_transforms_active():
+        return True
+    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in given)
 
 
 # Shapes and dtypes of the results, for tensors without values
 
 
-def _norm_shapes(input, weight, bias, dims, eps, centre):
+def _norm_shapes(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    dims: int,
+    eps: float,
+    centre: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
     rows = math.prod(input.shape[: input.dim() - dims])
     dtype = torch.promote_types(input.dtype, torch.float32)
-    return (
-        _like(input),
-        input.new_empty(rows if centre else 0, dtype=dtype),
-        input.new_empty(rows, dtype=dtype),
-    )
+    mean = input.new_empty(rows if centre else 0, dtype=dtype)
+    rstd = input.new_empty(rows, dtype=dtype)
+    return _like(input), mean, rstd
 
 
-def _norm_backward_shapes(grad, input, weight, bias, dims, eps, centre, mean, rstd, wanted):
-    return tuple(
-        _like(t) if asked else input.new_empty(0)
-        for t, asked in zip((input, weight, bias), wanted, strict=True)
-    )
+def _norm_backward_shapes(
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    dims: int,
+    eps: float,
+    centre: bool,
+    mean: Tensor,
+    rstd: Tensor,
+    wanted: Sequence[bool],
+) -> tuple[Tensor, ...]:
+    return _shapes_of((input, weight, bias), wanted)
 
 
-def _curve_shapes(input, parameter, weight, bias, scale, curve):
+def _curve_shapes(
+    input: Tensor,
+    parameter: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    scale: float,
+    kind: str,
+) -> Tensor:
     return _like(input)
 
 
-def _curve_backward_shapes(grad, input, parameter, weight, bias, scale, curve, wanted):
-    arguments = (input, parameter, weight, bias)
-    return tuple(
-        _like(t) if asked else input.new_empty(0) for t, asked in zip(arguments, wanted, strict=True)
-    )
+def _curve_backward_shapes(
+    grad: Tensor,
+    input: Tensor,
+    parameter: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    scale: float,
+    kind: str,
+    wanted: Sequence[bool],
+) -> tuple[Tensor, ...]:
+    return _shapes_of((input, parameter, weight, bias), wanted)
 
 
-def _like(tensor):
+def _shapes_of(arguments: Tensors, wanted: Sequence[bool]) -> tuple[Tensor, ...]:
+    input = arguments[0]
+    assert input is not None
+    shapes = []
+    for argument, is_wanted in zip(arguments, wanted, strict=True):
+        if is_wanted:
+            assert argument is not None
+            shapes.append(_like(argument))
+        else:
+            shapes.append(input.new_empty(0))
+    return tuple(shapes)
+
+
+def _like(tensor: Tensor) -> Tensor:
     return torch.empty_like(tensor, memory_format=torch.contiguous_format)
+
+
+# What is kept for a backward: tensors whose values it reads, and others of which it reads shape and dtype
+
+
+def _keep(ctx: Any, tensors: Tensors, read: Sequence[bool], results: Sequence[Tensor] = ()) -> None:
+    """Save what is read. The others may be changed before the backward, as with torch's own functions."""
+    kept = [_savable(tensor) if is_read else None for tensor, is_read in zip(tensors, read, strict=True)]
+    ctx.save_for_backward(*kept, *results)
+    ctx.unread = [
+        None if tensor is None or is_read else tensor.detach()
+        for tensor, is_read in zip(tensors, read, strict=True)
+    ]
+
+
+def _savable(tensor: Tensor | None) -> Tensor | None:
+    """Autograd refuses to save a tensor made in inference mode."""
+    return tensor.clone() if tensor is not None and tensor.is_inference() else tensor
+
+
+def _kept(ctx: Any) -> tuple[list[Tensor | None], list[Tensor]]:
+    """The tensors, read or not, and the results."""
+    count = len(ctx.unread)
+    saved = ctx.saved_tensors
+    tensors = [read if unread is None else unread for read, unread in zip(saved, ctx.unread, strict=False)]
+    return tensors, list(saved[count:])
 
 
 # First derivatives
 
 
-def _keep_norm(ctx, inputs, output):
+def _keep_norm(ctx: Any, inputs: Sequence[Any], output: tuple[Tensor, Tensor, Tensor]) -> None:
     *tensors, ctx.dims, ctx.eps, ctx.centre = inputs
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.save_for_backward(*tensors, *output[1:])
+    _, mean, rstd = output
+    ctx.mark_non_differentiable(mean, rstd)
+    reads_weight = ctx.needs_input_grad[0]
+    _keep(ctx, tensors, [True, reads_weight, False], [mean, rstd])
 
 
-def _norm_gradients(ctx, grad, *_):
-    *tensors, mean, rstd = ctx.saved_tensors
+def _norm_gradients(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+    tensors, (mean, rstd) = _kept(ctx)
     wanted = ctx.needs_input_grad[:3]
-    options = (ctx.dims, ctx.eps, ctx.centre, mean, rstd, wanted)
-    return (
-        *_asked(torch.ops.normlib.norm_backward.default(grad, *tensors, *options), wanted),
-        None,
-        None,
-        None,
-    )
+    backward = torch.ops.normlib.norm_backward.default
+    grads = backward(grad, *tensors, ctx.dims, ctx.eps, ctx.centre, mean, rstd, wanted)
+    return *_asked(grads, wanted), None, None, None
 
 
-def _keep_curve(ctx, inputs, output):
-    *tensors, ctx.scale, ctx.curve = inputs
-    ctx.save_for_backward(*tensors)
+def _keep_curve(ctx: Any, inputs: Sequence[Any], output: Tensor) -> None:
+    *tensors, ctx.scale, ctx.kind = inputs
+    reads_weight = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+    _keep(ctx, tensors, [True, True, reads_weight, False])
 
 
-def _curve_gradients(ctx, grad):
+def _curve_gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    tensors, _ = _kept(ctx)
     wanted = ctx.needs_input_grad[:4]
-    options = (ctx.scale, ctx.curve, wanted)
-    grads = torch.ops.normlib.curve_backward.default(grad, *ctx.saved_tensors, *options)
+    backward = torch.ops.normlib.curve_backward.default
+    grads = backward(grad, *tensors, ctx.scale, ctx.kind, wanted)
     return *_asked(grads, wanted), None, None
 
 
-def _asked(grads, wanted):
-    return (grad if asked else None for grad, asked in zip(grads, wanted, strict=True))
+def _asked(grads: Sequence[Tensor], wanted: Sequence[bool]) -> list[Tensor | None]:
+    return [grad if is_wanted else None for grad, is_wanted in zip(grads, wanted, strict=True)]
 
 
 # Second derivatives: those of the closed forms in gradients.py, taken from the inputs. The saved rstd is a
 # number to the backward, so to differentiate the backward itself would lose how rstd depends on the input.
 
 
-def _keep_norm_backward(ctx, inputs, output):
-    *tensors, ctx.dims, ctx.eps, ctx.centre, _, _, ctx.wanted = inputs
-    ctx.save_for_backward(*tensors)
+def _keep_norm_backward(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
+    *tensors, ctx.dims, ctx.eps, ctx.centre, _mean, _rstd, ctx.wanted = inputs
+    ctx.save_for_backward(*map(_savable, tensors))
 
 
-def _norm_second(ctx, *above):
-    def backward(grad, input, weight, bias):
+def _norm_second(ctx: Any, *above: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(
+        grad: Tensor, input: Tensor, weight: Tensor | None, bias: Tensor | None
+    ) -> tuple[Tensor, ...]:
         shape = input.shape[input.dim() - ctx.dims :]
         if ctx.centre:
             return gradients.layer_norm_backward(grad, input, shape, weight, bias, ctx.eps)
         return gradients.rms_norm_backward(grad, input, shape, weight, ctx.eps)
 
-    return *_pulled_back(backward, ctx.saved_tensors, above, ctx.wanted), *[None] * 6
+    pulled = _pulled_back(backward, ctx.saved_tensors, above, ctx.wanted)
+    not_tensors = [None] * 6  # dims, eps, centre, mean, rstd, wanted
+    return *pulled, *not_tensors
 
 
-def _keep_curve_backward(ctx, inputs, output):
-    *tensors, ctx.scale, ctx.curve, ctx.wanted = inputs
-    ctx.save_for_backward(*tensors)
+def _keep_curve_backward(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
+    *tensors, ctx.scale, ctx.kind, ctx.wanted = inputs
+    ctx.save_for_backward(*map(_savable, tensors))
 
 
-def _curve_second(ctx, *above):
-    closed_form = gradients.dyt_backward if ctx.curve == "tanh" else gradients.dyisru_backward
+def _curve_second(ctx: Any, *above: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(
+        grad: Tensor, input: Tensor, parameter: Tensor, weight: Tensor | None, bias: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        if ctx.kind == "tanh":
+            return gradients.dyt_backward(grad, input, parameter, weight, bias, ctx.scale)
+        return gradients.dyisru_backward(grad, input, parameter, weight, bias, ctx.scale)
 
-    def backward(*tensors):
-        return closed_form(*tensors, ctx.scale)
-
-    return *_pulled_back(backward, ctx.saved_tensors, above, ctx.wanted), None, None, None
+    pulled = _pulled_back(backward, ctx.saved_tensors, above, ctx.wanted)
+    not_tensors = [None] * 3  # scale, kind, wanted
+    return *pulled, *not_tensors
 
 
 def _pulled_back(
-    backward: Callable, tensors: Sequence[Tensor | None], above: Sequence[Tensor], wanted: Sequence[bool]
+    backward: Callable[..., tuple[Tensor, ...]],
+    tensors: Tensors,
+    above: Sequence[Tensor],
+    wanted: Sequence[bool],
 ) -> list[Tensor | None]:
-    """Gradients in tensors (grad, arguments) of the wanted ones of backward's results; None where None."""
-    given = [t is not None for t in tensors]
+    """The gradients in tensors (grad, then the arguments) of those results of backward that are wanted.
 
-    def results(*present):
+    backward leaves out the gradients of arguments that are None.
+    """
+    is_given = [tensor is not None for tensor in tensors]
+    given = [tensor for tensor in tensors if tensor is not None]
+
+    def results(*present: Tensor) -> tuple[Tensor, ...]:
         values = iter(present)
-        grads = backward(*(next(values) if is_given else None for is_given in given))
-        asked = (w for w, is_given in zip(wanted, given[1:], strict=True) if is_given)
-        return tuple(grad for grad, is_asked in zip(grads, asked, strict=True) if is_asked)
+        grads = backward(*(next(values) if here else None for here in is_given))
+        asked = [is_wanted for is_wanted, here in zip(wanted, is_given[1:], strict=True) if here]
+        return tuple(grad for grad, is_wanted in zip(grads, asked, strict=True) if is_wanted)
 
-    _, pull = torch.func.vjp(results, *(t for t in tensors if t is not None))
-    pulled = iter(pull(tuple(grad for grad, asked in zip(above, wanted, strict=True) if asked)))
-    return [next(pulled) if is_given else None for is_given in given]
+    pull = torch.func.vjp(results, *given)[1]
+    into = tuple(grad for grad, is_wanted in zip(above, wanted, strict=True) if is_wanted)
+    pulled = iter(pull(into))
+    return [next(pulled) if here else None for here in is_given]
 
 
-_REGISTERED = {
-    "norm": (dispatch.norm, _norm_shapes, _keep_norm, _norm_gradients),
-    "norm_backward": (dispatch.norm_backward, _norm_backward_shapes, _keep_norm_backward, _norm_second),
-    "curve": (dispatch.curve, _curve_shapes, _keep_curve, _curve_gradients),
-    "curve_backward": (dispatch.curve_backward, _curve_backward_shapes, _keep_curve_backward, _curve_second),
-}
-for _name, (_run, _shapes, _keep, _differentiate) in _REGISTERED.items():
-    for _device in ("CPU", "CUDA"):
-        _LIBRARY.impl(_name, _run, _device)
-    torch.library.register_fake(f"normlib::{_name}", _shapes, lib=_LIBRARY)
-    torch.library.register_autograd(f"normlib::{_name}", _differentiate, setup_context=_keep, lib=_LIBRARY)
-norm, curve = torch.ops.normlib.norm.default, torch.ops.normlib.curve.default
+def _register(name: str, run: Callable, shapes: Callable, keep: Callable, differentiate: Callable) -> None:
+    for device in ("CPU", "CUDA"):
+        _LIBRARY.impl(name, run, device)
+    qualified = f"normlib::{name}"
+    torch.library.register_fake(qualified, shapes, lib=_LIBRARY)
+    torch.library.register_autograd(qualified, differentiate, setup_context=keep, lib=_LIBRARY)
+
+
+_register("norm", dispatch.norm, _norm_shapes, _keep_norm, _norm_gradients)
+_register("norm_backward", dispatch.norm_backward, _norm_backward_shapes, _keep_norm_backward, _norm_second)
+_register("curve", dispatch.curve, _curve_shapes, _keep_curve, _curve_gradients)
+_register(
+    "curve_backward", dispatch.curve_backward, _curve_backward_shapes, _keep_curve_backward, _curve_second
+)

@@ -35,7 +35,7 @@ def dyt(
     _check_single("dyt", "alpha", alpha)
     if operators.needs_formula(input, alpha, weight, bias):
         return functional.dyt(input, alpha, weight, bias, scale)
-    return operators.curve(input, alpha, weight, bias, scale, "tanh")
+    return operators.dyt(input, alpha, weight, bias, scale)
 
 
 def dyisru(
@@ -66,7 +66,7 @@ def dyisru(
     _check_single("dyisru", "c", c)
     if operators.needs_formula(input, c, weight, bias):
         return functional.dyisru(input, c, weight, bias, scale)
-    return operators.curve(input, c, weight, bias, scale, "isru")
+    return operators.dyisru(input, c, weight, bias, scale)
 
 
 def _check_single(caller: str, name: str, value: Tensor) -> None:

@@ -1,6 +1,7 @@
-"""What the kernels share on the host's side: dtypes, sizes, where to launch, the sum of partial sums."""
+"""What the kernels share on the host's side: arguments, sizes, where to launch, the sum of partial sums."""
 
 from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -10,6 +11,30 @@ from torch import Tensor
 LANGUAGE = {torch.float32: tl.float32, torch.float64: tl.float64}
 TILE = 2048  # elements of one program where rows are short: 16 for each thread of 4 warps
 INTERPRETED_PROGRAMS = 4  # stands for the number of multiprocessors in the interpreter
+
+
+class Rows(NamedTuple):
+    """What the backward of a norm reads."""
+
+    x: Tensor  # (M, D), unit stride along a row
+    dy: Tensor  # (M, D), unit stride along a row
+    weight: Tensor | None  # (D,)
+    mean: Tensor | None  # (M,); None for RMSNorm
+    rstd: Tensor  # (M,)
+
+    def arguments(self) -> dict[str, Any]:
+        """By the names of the kernels' arguments, without x."""
+        rows, columns = self.x.shape
+        return {
+            "dy_ptr": self.dy,
+            "weight_ptr": self.weight,
+            "mean_ptr": self.mean,
+            "rstd_ptr": self.rstd,
+            "rows": rows,
+            "D": columns,
+            "x_stride": self.x.stride(0),
+            "dy_stride": self.dy.stride(0),
+        }
 
 
 def accumulation_dtype(x: Tensor) -> torch.dtype:
@@ -24,9 +49,11 @@ def with_unit_stride(x: Tensor) -> Tensor:
 def tile_shape(columns: int, widest: int | None = None) -> dict[str, int]:
     """ROWS and COLS of a tile of TILE elements or, if it is longer, of one row (cut at widest); its warps."""
     cols = triton.next_power_of_2(columns)
-    cols = cols if widest is None else min(cols, widest)
+    if widest is not None:
+        cols = min(cols, widest)
     rows = max(1, TILE // cols)
-    return {"ROWS": rows, "COLS": cols, "num_warps": min(16, max(4, rows * cols // 512))}
+    warps = min(16, max(4, rows * cols // 512))
+    return {"ROWS": rows, "COLS": cols, "num_warps": warps}
 
 
 @cache
@@ -41,21 +68,33 @@ def persistent_programs(x: Tensor, tile: dict[str, int]) -> int:
 
     Each writes its own partial sums, so that more of them is more traffic.
     """
-    return multiprocessors(x.device) * max(1, 4 * TILE // (tile["ROWS"] * tile["COLS"]))
+    in_flight = max(1, 4 * TILE // (tile["ROWS"] * tile["COLS"]))
+    return multiprocessors(x.device) * in_flight
 
 
-def launch(kernel, programs: int, x: Tensor, *args, **meta) -> None:
+def column_groups(x: Tensor, tile: dict[str, int], programs: int | None) -> tuple[int, int]:
+    """Blocks of columns of a tile each, and how many programs share the rows of one block."""
+    blocks = triton.cdiv(x.shape[1], tile["COLS"])
+    row_tiles = triton.cdiv(x.shape[0], tile["ROWS"])
+    groups = (programs or persistent_programs(x, tile)) // blocks
+    return blocks, min(max(1, groups), row_tiles)
+
+
+def launch(kernel: Any, programs: int, x: Tensor, **arguments: Any) -> None:
     """Run kernel on x's device, on grid axis 0: it takes 2**31 - 1 programs, the other two only 65,535."""
-    meta["ACC"] = LANGUAGE[accumulation_dtype(x)]
+    arguments["ACC"] = LANGUAGE[accumulation_dtype(x)]
     if x.device.type == "cuda" and x.device.index != torch.cuda.current_device():
         with torch.cuda.device(x.device):
-            kernel[(programs,)](x, *args, **meta)
+            kernel[(programs,)](x_ptr=x, **arguments)
     else:
-        kernel[(programs,)](x, *args, **meta)
+        kernel[(programs,)](x_ptr=x, **arguments)
 
 
 def partial_sums(wanted: bool, programs: int, x: Tensor) -> Tensor | None:
-    return x.new_empty(programs, x.shape[1], dtype=accumulation_dtype(x)) if wanted else None
+    """(programs, D) to be filled in, if wanted."""
+    if not wanted:
+        return None
+    return x.new_empty(programs, x.shape[1], dtype=accumulation_dtype(x))
 
 
 def total(partial: Tensor | None, dtype: torch.dtype) -> Tensor | None:

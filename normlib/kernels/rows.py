@@ -10,6 +10,7 @@ from torch import Tensor
 
 from normlib.kernels import wide
 from normlib.kernels.launch import (
+    Rows,
     accumulation_dtype,
     launch,
     no_gradient,
@@ -23,7 +24,8 @@ from normlib.kernels.tiles import affine, load_per_row, load_tile, rows_of, stor
 
 # Longest row that one program keeps in registers, in the accumulation dtype. Compiled for sm_90, float32 rows
 # of these lengths spill nothing; a backward of twice the length spills 48 to 376 bytes a thread.
-FORWARD_BYTES, BACKWARD_BYTES = 65_536, 32_768
+FORWARD_BYTES = 65_536
+BACKWARD_BYTES = 32_768
 
 
 def norm_forward(
@@ -44,12 +46,24 @@ def norm_forward(
     y = x.new_empty(rows, columns)
     rstd = x.new_full((rows,), torch.nan, dtype=accumulation_dtype(x))
     mean = torch.full_like(rstd, torch.nan) if centre else None
-    arguments = (weight, bias, y, mean, rstd, rows, columns, x.stride(0), float(eps))
-    if x.numel() > 0 and fits(x, FORWARD_BYTES):
+    if x.numel() == 0:
+        return y, mean, rstd
+    arguments = {
+        "weight_ptr": weight,
+        "bias_ptr": bias,
+        "y_ptr": y,
+        "mean_ptr": mean,
+        "rstd_ptr": rstd,
+        "rows": rows,
+        "D": columns,
+        "x_stride": x.stride(0),
+        "eps": float(eps),
+    }
+    if fits(x, FORWARD_BYTES):
         tile = tile_shape(columns)
-        launch(_forward, triton.cdiv(rows, tile["ROWS"]), x, *arguments, **tile)
-    elif x.numel() > 0:
-        wide.forward(x, *arguments)
+        launch(_forward, triton.cdiv(rows, tile["ROWS"]), x, **arguments, **tile)
+    else:
+        wide.forward(x, arguments)
     return y, mean, rstd
 
 
@@ -73,24 +87,38 @@ def norm_backward(
         weight's dtype, or x's without one. Bit-equal when repeated: no atomic addition.
     Source: derived from the papers of norm_forward.
     """
-    dy, x = with_unit_stride(dy), with_unit_stride(x)
+    dy = with_unit_stride(dy)
+    x = with_unit_stride(x)
     dx = x.new_empty(x.shape)
     dtype = x.dtype if weight is None else weight.dtype
     if x.numel() == 0:
-        return dx, no_gradient(weight is not None, x, dtype), no_gradient(bias, x, dtype)
-    arguments = (dy, weight, mean, rstd, dx, *x.shape, x.stride(0), dy.stride(0))
-    if not fits(x, BACKWARD_BYTES):
-        dw, db = wide.backward(x, *arguments, bias=bias, programs=programs)
+        dw = no_gradient(weight is not None, x, dtype)
+        db = no_gradient(bias, x, dtype)
+        return dx, dw, db
+    read = Rows(x=x, dy=dy, weight=weight, mean=mean, rstd=rstd)
+    if fits(x, BACKWARD_BYTES):
+        dw, db = _backward_in_registers(read, dx, bias, programs)
     else:
-        tile = tile_shape(x.shape[1])
-        programs = programs or persistent_programs(x, tile)
-        programs = min(programs, triton.cdiv(x.shape[0], tile["ROWS"]))
-        dw, db = partial_sums(weight is not None, programs, x), partial_sums(bias, programs, x)
-        launch(_backward, programs, x, *arguments, dw, db, **tile)
+        dw, db = wide.backward(read, dx, bias, programs)
     return dx, total(dw, dtype), total(db, dtype)
 
 
+def _backward_in_registers(
+    read: Rows, dx: Tensor, bias: bool, programs: int | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """Fills dx; the partial sums of dw and db."""
+    x = read.x
+    tile = tile_shape(x.shape[1])
+    row_tiles = triton.cdiv(x.shape[0], tile["ROWS"])
+    programs = min(programs or persistent_programs(x, tile), row_tiles)
+    dw = partial_sums(read.weight is not None, programs, x)
+    db = partial_sums(bias, programs, x)
+    launch(_backward, programs, x, **read.arguments(), dx_ptr=dx, dw_ptr=dw, db_ptr=db, **tile)
+    return dw, db
+
+
 def fits(x: Tensor, limit: int) -> bool:
+    """Whether a row has at most limit bytes in the accumulation dtype."""
     return x.shape[1] * accumulation_dtype(x).itemsize <= limit
 
 
@@ -110,22 +138,34 @@ def _forward(
     COLS: tl.constexpr,
     ACC: tl.constexpr,
 ):
-    """A tile of whole rows a program: x is read once, y written once."""
-    row, col = rows_of(tl.program_id(0), ROWS), tl.arange(0, COLS)
-    is_row, in_row = row < rows, col < D
-    inside = is_row[:, None] & in_row[None, :]
-    centred = load_tile(x_ptr, row, x_stride, col, inside, ACC)
+    """A tile of whole rows a program: x is read once, y written once.  [EQ-LN] [EQ-RMS]
+
+    y = w (x - mean) rstd + b,   rstd = 1 / sqrt(mean((x - mean)^2) + eps);   RMSNorm: mean = 0, b = 0
+    """
+    row = rows_of(tl.program_id(0), ROWS)  # (ROWS,)
+    col = tl.arange(0, COLS)  # (COLS,)
+    is_row = row < rows
+    in_row = col < D
+    inside = is_row[:, None] & in_row[None, :]  # (ROWS, COLS)
+    centred = load_tile(x_ptr, row, x_stride, col, inside, ACC)  # (ROWS, COLS)
     if mean_ptr is not None:
-        mean = tl.sum(centred, 1) / D
-        centred = tl.where(inside, centred - mean[:, None], 0.0)  # 0 again past D: it must add no variance
+        # x - mean; 0 again past D, where it must add no variance
+        mean = tl.sum(centred, 1) / D  # (ROWS,)
+        centred = tl.where(inside, centred - mean[:, None], 0.0)
+
         # The rounded mean is off by up to eps * |mean|, which is large against a small spread.
-        correction = tl.sum(centred, 1) / D
+        correction = tl.sum(centred, 1) / D  # (ROWS,)
         centred = tl.where(inside, centred - correction[:, None], 0.0)
         tl.store(mean_ptr + row, mean + correction, mask=is_row)
-    variance = tl.sum(centred * centred, 1) / D + eps
-    rstd = tl.rsqrt(tl.where(is_row, variance, 1.0).to(ACC))  # rows past the end: no division by zero
+
+    # rstd = 1 / sqrt(mean((x - mean)^2) + eps); 1 in rows past the end: no division by zero
+    variance = tl.sum(centred * centred, 1) / D + eps  # (ROWS,)
+    rstd = tl.rsqrt(tl.where(is_row, variance, 1.0).to(ACC))
     tl.store(rstd_ptr + row, rstd, mask=is_row)
-    y = affine(centred * rstd[:, None], weight_ptr, bias_ptr, col, in_row, ACC)
+
+    # y = w (x - mean) rstd + b
+    xhat = centred * rstd[:, None]
+    y = affine(xhat, weight_ptr, bias_ptr, col, in_row, ACC)
     store_tile(y_ptr, row, D, col, inside, y)
 
 
@@ -147,25 +187,48 @@ def _backward(
     COLS: tl.constexpr,
     ACC: tl.constexpr,
 ):
-    """Program p of P takes tiles p, p + P, ...: x and dy are read once, dx is written once."""
-    program, col = tl.program_id(0), tl.arange(0, COLS)
+    """Program p of P takes tiles p, p + P, ...: x and dy are read once, dx is written once.
+
+        xhat = (x - mean) rstd,   g = w dy
+        dx = rstd (g - mean(g) - xhat mean(g xhat)),   dw = sum of dy xhat,   db = sum of dy
+
+    [EQ-LN-GRAD]; RMSNorm has no mean and no mean(g) [EQ-RMS-GRAD].
+    """
+    program = tl.program_id(0)
+    col = tl.arange(0, COLS)  # (COLS,)
     in_row = col < D
-    dw, db = tl.zeros((ROWS, COLS), ACC), tl.zeros((ROWS, COLS), ACC)
-    for tile in tl.range(program, tl.cdiv(rows, ROWS), tl.num_programs(0), num_stages=2):  # loads ahead
-        row = rows_of(tile, ROWS)
-        inside = (row < rows)[:, None] & in_row[None, :]
-        x = load_tile(x_ptr, row, x_stride, col, inside, ACC)
+    dw = tl.zeros((ROWS, COLS), ACC)
+    db = tl.zeros((ROWS, COLS), ACC)
+    tiles = tl.cdiv(rows, ROWS)
+    for tile in tl.range(program, tiles, tl.num_programs(0), num_stages=2):  # loads ahead
+        row = rows_of(tile, ROWS)  # (ROWS,)
+        is_row = row < rows
+        inside = is_row[:, None] & in_row[None, :]  # (ROWS, COLS)
+        x = load_tile(x_ptr, row, x_stride, col, inside, ACC)  # (ROWS, COLS)
         dy = load_tile(dy_ptr, row, dy_stride, col, inside, ACC)
-        rstd = load_per_row(rstd_ptr, row, row < rows)
-        xhat = x * rstd
-        gradient = affine(dy, weight_ptr, None, col, in_row, ACC)
-        projected = gradient
-        if mean_ptr is not None:
-            xhat = tl.where(inside, (x - load_per_row(mean_ptr, row, row < rows)) * rstd, 0.0)
-            xhat = tl.where(inside, xhat - (tl.sum(xhat, 1) / D)[:, None], 0.0)  # the mean was rounded
-            projected -= (tl.sum(gradient, 1) / D)[:, None]
-        projected -= xhat * (tl.sum(gradient * xhat, 1) / D)[:, None]
+        rstd = load_per_row(rstd_ptr, row, is_row)  # (ROWS, 1)
+
+        # g = w dy
+        g = affine(dy, weight_ptr, None, col, in_row, ACC)
+        projected = g
+        if mean_ptr is None:
+            # xhat = x rstd
+            xhat = x * rstd
+        else:
+            # xhat = (x - mean) rstd, and its own mean taken off: the stored mean was rounded
+            mean = load_per_row(mean_ptr, row, is_row)
+            xhat = tl.where(inside, (x - mean) * rstd, 0.0)
+            xhat = tl.where(inside, xhat - (tl.sum(xhat, 1) / D)[:, None], 0.0)
+
+            # g - mean(g)
+            projected -= (tl.sum(g, 1) / D)[:, None]
+
+        # dx = rstd (g - mean(g) - xhat mean(g xhat))
+        shared = tl.sum(g * xhat, 1) / D  # (ROWS,)
+        projected -= xhat * shared[:, None]
         store_tile(dx_ptr, row, D, col, inside, projected * rstd)
+
+        # dw = sum of dy xhat,   db = sum of dy
         dw += dy * xhat
         db += dy
     store_partial(dw_ptr, program, D, col, in_row, dw)

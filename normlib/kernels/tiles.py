@@ -12,8 +12,9 @@ def rows_of(tile, ROWS: tl.constexpr):
 
 @triton.jit
 def load_tile(ptr, row, stride, col, inside, ACC: tl.constexpr):
-    """A tile in the accumulation dtype, 0 where it hangs over the edge."""
-    return tl.load(ptr + (row * stride)[:, None] + col[None, :], mask=inside, other=0.0).to(ACC)
+    """A tile in the accumulation dtype, (ROWS, COLS); 0 where it hangs over the edge."""
+    places = (row * stride)[:, None] + col[None, :]
+    return tl.load(ptr + places, mask=inside, other=0.0).to(ACC)
 
 
 @triton.jit
@@ -24,16 +25,20 @@ def load_per_row(ptr, row, is_row):
 
 @triton.jit
 def store_tile(ptr, row, stride, col, inside, value):
-    tl.store(ptr + (row * stride)[:, None] + col[None, :], value.to(ptr.dtype.element_ty), mask=inside)
+    """The one rounding, to the dtype of what ptr points to."""
+    places = (row * stride)[:, None] + col[None, :]
+    tl.store(ptr + places, value.to(ptr.dtype.element_ty), mask=inside)
 
 
 @triton.jit
 def affine(value, weight_ptr, bias_ptr, col, in_row, ACC: tl.constexpr):
     """value * weight + bias; either pointer may be None."""
     if weight_ptr is not None:
-        value = value * tl.load(weight_ptr + col, mask=in_row, other=0.0).to(ACC)[None, :]
+        weight = tl.load(weight_ptr + col, mask=in_row, other=0.0).to(ACC)  # (COLS,)
+        value = value * weight[None, :]
     if bias_ptr is not None:
-        value = value + tl.load(bias_ptr + col, mask=in_row, other=0.0).to(ACC)[None, :]
+        bias = tl.load(bias_ptr + col, mask=in_row, other=0.0).to(ACC)  # (COLS,)
+        value = value + bias[None, :]
     return value
 
 
@@ -41,4 +46,5 @@ def affine(value, weight_ptr, bias_ptr, col, in_row, ACC: tl.constexpr):
 def store_partial(ptr, program, D, col, in_row, tile):
     """This program's row of the partial sums; a null pointer means that nobody wants them."""
     if ptr is not None:
-        tl.store(ptr + program.to(tl.int64) * D + col, tl.sum(tile, 0), mask=in_row)
+        start = program.to(tl.int64) * D
+        tl.store(ptr + start + col, tl.sum(tile, 0), mask=in_row)

@@ -53,17 +53,17 @@ def test_a_norm_s_backward_reads_x_and_dy_once_and_writes_dx_once(shape, centre)
 
 
 @SHAPES
-@pytest.mark.parametrize("curve", ["tanh", "isru"])
-def test_a_curve_reads_and_writes_once_too(shape, curve):
+@pytest.mark.parametrize("kind", ["tanh", "isru"])
+def test_a_curve_reads_and_writes_once_too(shape, kind):
     dy, x, weight, bias = inputs(*shape)
     parameter = torch.tensor([0.5])
     with count_traffic() as traffic:
-        y = pointwise.curve_forward(x, parameter, weight, bias, 1.0, curve=curve)
+        y = pointwise.curve_forward(x, parameter, weight, bias, 1.0, kind=kind)
     assert (traffic.of(x), traffic.of(y), traffic.written) == ((nbytes(x), 0), (0, nbytes(y)), nbytes(y))
     assert traffic.read == nbytes(x) + sum(traffic.of(t)[0] for t in (weight, bias, parameter))
     with count_traffic() as traffic:
         dx, *_ = pointwise.curve_backward(
-            dy, x, parameter, weight, 1.0, curve=curve, bias=True, programs=PROGRAMS
+            dy, x, parameter, weight, 1.0, kind=kind, bias=True, programs=PROGRAMS
         )
     programs = traffic.of(parameter)[0] // 4
     assert traffic.of(x) == (nbytes(x), 0) and traffic.of(dy) == (nbytes(dy), 0)

@@ -56,9 +56,9 @@ for dtype, absent in (("bf16", ()), ("fp64", ("mean_ptr", "bias_ptr", "weight_pt
     for kernel in (wide._forward, wide._row_sums):
         compiled(kernel, dtype, without(kernel), PIECE=wide.PIECE, num_warps=8)
     compiled(wide._columns, dtype, without(wide._columns), **tile_shape(70_000, wide.COLUMNS))
-    for curve in ("tanh", "isru"):
+    for kind in ("tanh", "isru"):
         for kernel in (pointwise._forward, pointwise._backward):
-            compiled(kernel, dtype, without(kernel), CURVE=curve, **tile_shape(1000, pointwise.COLUMNS))
+            compiled(kernel, dtype, without(kernel), KIND=kind, **tile_shape(1000, pointwise.COLUMNS))
 print("all compiled")
 """
 

@@ -49,14 +49,14 @@ def test_offsets_beyond_2_to_the_31(columns, centre):
     assert_rows_equal_alone(call, [dy, x], picked)
 
 
-@pytest.mark.parametrize("curve", ["tanh", "isru"])
-def test_curves_beyond_2_to_the_31(curve):
+@pytest.mark.parametrize("kind", ["tanh", "isru"])
+def test_curves_beyond_2_to_the_31(kind):
     x, alpha = draw(2**19 + 9, 4096), torch.ones(1, device=DEVICE)  # 2^31 elements and nine rows
     picked = torch.tensor([0, 70_000, len(x) - 1], device=DEVICE)
 
     def call(x):
-        y = pointwise.curve_forward(x, alpha, None, None, 1.0, curve=curve)
-        return y, pointwise.curve_backward(x, x, alpha, None, 1.0, curve=curve, bias=False)[0]
+        y = pointwise.curve_forward(x, alpha, None, None, 1.0, kind=kind)
+        return y, pointwise.curve_backward(x, x, alpha, None, 1.0, kind=kind, bias=False)[0]
 
     assert_rows_equal_alone(call, [x], picked)
 

@@ -18,22 +18,22 @@ from tests.library.kernel_device import (
     unchanged,
 )
 
-CURVES = pytest.mark.parametrize("curve", ["tanh", "isru"])
+CURVES = pytest.mark.parametrize("kind", ["tanh", "isru"])
 SCALE = 3.0
 
 
-def forward_and_backward(dy, x, parameter, weight, bias, *, scale=SCALE, curve="tanh", **options):
+def forward_and_backward(dy, x, parameter, weight, bias, *, scale=SCALE, kind="tanh", **options):
     """y, dx, dparameter, dw, db of the kernels."""
-    y = pointwise.curve_forward(x, parameter, weight, bias, scale, curve=curve)
+    y = pointwise.curve_forward(x, parameter, weight, bias, scale, kind=kind)
     has_bias = bias is not None
-    grads = pointwise.curve_backward(dy, x, parameter, weight, scale, curve=curve, bias=has_bias, **options)
+    grads = pointwise.curve_backward(dy, x, parameter, weight, scale, kind=kind, bias=has_bias, **options)
     return y, *grads
 
 
-def truth(dy, x, parameter, weight, bias, *, scale=SCALE, curve="tanh"):
+def truth(dy, x, parameter, weight, bias, *, scale=SCALE, kind="tanh"):
     """The same five in float64: the definition, and autograd; for tanh 1 / cosh^2, which does not cancel."""
     dy, x, parameter, weight, bias = float64(dy, x, parameter, weight, bias)
-    if curve == "tanh":
+    if kind == "tanh":
         value, slope = scale * torch.tanh(parameter * x / scale), torch.cosh(parameter * x / scale) ** -2
         by_x, by_parameter = parameter * slope, x * slope
     else:
@@ -47,14 +47,14 @@ def truth(dy, x, parameter, weight, bias, *, scale=SCALE, curve="tanh"):
     return y, *products, value, gradient
 
 
-def check(dy, x, parameter, weight, bias, *, scale=SCALE, curve="tanh", **options):
+def check(dy, x, parameter, weight, bias, *, scale=SCALE, kind="tanh", **options):
     def run(*tensors):
-        return forward_and_backward(*tensors, scale=scale, curve=curve, **options)
+        return forward_and_backward(*tensors, scale=scale, kind=kind, **options)
 
     got = unchanged(run, dy, x, parameter, weight, bias)
-    y, dx, by_parameter, by_weight, value, _ = truth(dy, x, parameter, weight, bias, scale=scale, curve=curve)
+    y, dx, by_parameter, by_weight, value, _ = truth(dy, x, parameter, weight, bias, scale=scale, kind=kind)
     # A rounding of the argument u changes the slope of tanh by 2u roundings, that of isru by at most 3.
-    argument = (parameter.double() * x.double() / scale).abs() if curve == "tanh" else 3.0
+    argument = (parameter.double() * x.double() / scale).abs() if kind == "tanh" else 3.0
     steps, vectors = steps_of(), x.dtype if weight is None else weight.dtype
     summed = steps_of(*x.shape)
     scaled = value.abs() * (1 if weight is None else weight.double().abs())
@@ -81,20 +81,20 @@ def inputs(*shape, dtype=torch.float32, parameter=0.7):
 @CURVES
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(5000, 1), (700, 3), (35, 127), (5, 1000), (3, 1500)], ids=str)
-def test_every_output_and_gradient(shape, dtype, curve):
-    check(*inputs(*shape, dtype=dtype), curve=curve)
+def test_every_output_and_gradient(shape, dtype, kind):
+    check(*inputs(*shape, dtype=dtype), kind=kind)
 
 
 @CURVES
-def test_a_row_of_65543(curve):
-    check(*inputs(1, 65_536 + 7, dtype=torch.bfloat16), curve=curve)
+def test_a_row_of_65543(kind):
+    check(*inputs(1, 65_536 + 7, dtype=torch.bfloat16), kind=kind)
 
 
 @CURVES
-def test_gradients_agree_with_the_closed_form(curve):
+def test_gradients_agree_with_the_closed_form(kind):
     arguments = inputs(9, 7, dtype=torch.float64)
-    closed = gradients.dyt_backward if curve == "tanh" else gradients.dyisru_backward
-    got = forward_and_backward(*arguments, curve=curve)[1:]
+    closed = gradients.dyt_backward if kind == "tanh" else gradients.dyisru_backward
+    got = forward_and_backward(*arguments, kind=kind)[1:]
     assert_close(got, closed(*arguments, SCALE), rtol=1e-12, atol=1e-12)
 
 
@@ -114,10 +114,10 @@ def test_tanh_and_its_slope_to_a_few_units(dtype):
 
 @CURVES
 @pytest.mark.parametrize("size", [1e-30, 1e-6, 1e4, 1e25])
-def test_tiny_and_huge_arguments(size, curve):
+def test_tiny_and_huge_arguments(size, kind):
     dy, x, parameter, weight, bias = inputs(4, 9)
-    got = forward_and_backward(dy, x * size, parameter, weight, bias, curve=curve)
-    want = truth(dy, x * size, parameter, weight, bias, curve=curve)
+    got = forward_and_backward(dy, x * size, parameter, weight, bias, kind=kind)
+    want = truth(dy, x * size, parameter, weight, bias, kind=kind)
     assert_near(got[0], want[0], x.dtype, SCALE * weight.double().abs(), 8)
     # A slope below 1e-30 may be lost.
     assert_near(got[1], want[1], x.dtype, want[1].abs() * 9 + 1e-24, 8)
@@ -125,8 +125,8 @@ def test_tiny_and_huge_arguments(size, curve):
 
 @CURVES
 @pytest.mark.parametrize("parameter", [1e-4, 100.0])
-def test_parameters_far_from_one(parameter, curve):
-    check(*inputs(5, 9, parameter=parameter), curve=curve)
+def test_parameters_far_from_one(parameter, kind):
+    check(*inputs(5, 9, parameter=parameter), kind=kind)
 
 
 def test_the_bfloat16_dead_zone_is_not_there():
@@ -137,20 +137,20 @@ def test_the_bfloat16_dead_zone_is_not_there():
 
 
 @CURVES
-def test_rows_anywhere_in_memory(curve):
+def test_rows_anywhere_in_memory(kind):
     dy, x, parameter, weight, bias = inputs(6, 1300)
     fixed = parameter, weight[:1199], bias[:1199]
-    check(dy[::2, 5:1204], x[1::2, 90:1289], *fixed, curve=curve)  # every other row, some columns
-    check(dy[:1, :1199].expand(2, -1), x[0].as_strided((2, 1199), (1, 1)), *fixed, curve=curve)  # overlapping
-    check(dy[:2, :1199].T.contiguous().T, x[:2, :1199].T.contiguous().T, *fixed, curve=curve)  # columns first
-    check(dy[0, 0].expand(2, 1199), x[:2, :1199], *fixed, curve=curve)  # the gradient of a sum
+    check(dy[::2, 5:1204], x[1::2, 90:1289], *fixed, kind=kind)  # every other row, some columns
+    check(dy[:1, :1199].expand(2, -1), x[0].as_strided((2, 1199), (1, 1)), *fixed, kind=kind)  # overlapping
+    check(dy[:2, :1199].T.contiguous().T, x[:2, :1199].T.contiguous().T, *fixed, kind=kind)  # columns first
+    check(dy[0, 0].expand(2, 1199), x[:2, :1199], *fixed, kind=kind)  # the gradient of a sum
 
 
 @CURVES
-def test_without_weight_or_bias(curve):
+def test_without_weight_or_bias(kind):
     dy, x, parameter, weight, bias = inputs(3, 300, dtype=torch.float16)
     for parameters in ((None, None), (weight, None), (None, bias)):
-        check(dy, x, parameter, *parameters, curve=curve)
+        check(dy, x, parameter, *parameters, kind=kind)
 
 
 def test_parameters_of_another_dtype():
@@ -161,11 +161,11 @@ def test_parameters_of_another_dtype():
 
 @CURVES
 @pytest.mark.parametrize("columns", [300, 1100])
-def test_sums_depend_on_the_number_of_programs_by_rounding_only(columns, curve):
+def test_sums_depend_on_the_number_of_programs_by_rounding_only(columns, kind):
     arguments = inputs(13, columns)
-    first = check(*arguments, curve=curve, programs=2)
+    first = check(*arguments, kind=kind, programs=2)
     for programs in (2, 1000):
-        got = check(*arguments, curve=curve, programs=programs)
+        got = check(*arguments, kind=kind, programs=programs)
         assert_same_bits(first[:2], got[:2])
         if programs == 2:
             assert_same_bits(first, got)
@@ -173,9 +173,9 @@ def test_sums_depend_on_the_number_of_programs_by_rounding_only(columns, curve):
 
 @CURVES
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0, 0)], ids=str)
-def test_nothing_to_do(shape, curve):
+def test_nothing_to_do(shape, kind):
     arguments = inputs(*shape, dtype=torch.float16)
-    y, dx, dparameter, dw, db = forward_and_backward(*arguments, curve=curve)
+    y, dx, dparameter, dw, db = forward_and_backward(*arguments, kind=kind)
     assert y.shape == dx.shape == shape and y.dtype == dx.dtype == torch.float16
     assert torch.equal(dparameter, torch.zeros_like(arguments[2]))
     for grad in (dw, db):
@@ -183,16 +183,16 @@ def test_nothing_to_do(shape, curve):
 
 
 @CURVES
-def test_nan_stays(curve):
+def test_nan_stays(kind):
     dy, x, parameter, weight, bias = inputs(3, 9)
     x[1, 4] = torch.nan
-    y, dx, *_ = forward_and_backward(dy, x, parameter, weight, bias, curve=curve)
+    y, dx, *_ = forward_and_backward(dy, x, parameter, weight, bias, kind=kind)
     assert torch.equal(y.isnan(), x.isnan()) and torch.equal(dx.isnan(), x.isnan())
 
 
 def test_an_unknown_curve_is_refused():
-    with pytest.raises(Exception, match="curve must be tanh or isru"):
-        forward_and_backward(*inputs(2, 3), curve="erf")
+    with pytest.raises(Exception, match="kind must be tanh or isru"):
+        forward_and_backward(*inputs(2, 3), kind="erf")
 
 
 def test_accumulation_is_what_the_names_say():
