@@ -6,7 +6,7 @@ elsewhere. A gradient that nobody wants is not computed and comes back as an emp
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ for _schema in _SCHEMAS:
     _LIBRARY.define(_schema, tags=torch.Tag.pt2_compliant_tag)
 
 Tensors = Sequence[Tensor | None]
+Optional = TypeVar("Optional", Tensor, Tensor | None)
 
 
 def layer_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, dims: int, eps: float) -> Tensor:
@@ -52,16 +53,29 @@ def dyisru(input: Tensor, c: Tensor, weight: Tensor | None, bias: Tensor | None,
 
 
 def needs_formula(*tensors: Tensor | None) -> bool:
-    """Whether functional must do it: under vmap, torch.func or forward mode, and on other devices.
+    """Whether functional must do it: under vmap, torch.func or forward mode, on other devices, if complex.
 
     There the operators have no rule, and in forward mode would drop the tangent without a word.
     """
     given = [tensor for tensor in tensors if tensor is not None]
     if given[0].device.type not in ("cpu", "cuda", "meta"):
         return True
+    if any(tensor.is_complex() for tensor in given):
+        return True
     if torch._C._are_functorch_transforms_active():
         return True
     return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in given)
+
+
+def check_devices(caller: str, input: Tensor, **tensors: Tensor | None) -> None:
+    """All on input's device. The operators would not notice: of a tensor without values they take shapes."""
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.device != input.device:
+            raise RuntimeError(
+                f"fused.{caller} needs all tensors on one device, got input on {input.device} and {name} "
+                f"on {tensor.device}. Move one with .to({str(input.device)!r}); a layer built on meta "
+                "needs its weights loaded first."
+            )
 
 
 # Shapes and dtypes of the results, for tensors without values
@@ -143,7 +157,7 @@ def _like(tensor: Tensor) -> Tensor:
 
 def _keep(ctx: Any, tensors: Tensors, read: Sequence[bool], results: Sequence[Tensor] = ()) -> None:
     """Save what is read. The others may be changed before the backward, as with torch's own functions."""
-    kept = [_savable(tensor) if is_read else None for tensor, is_read in zip(tensors, read, strict=True)]
+    kept = [savable(tensor) if is_read else None for tensor, is_read in zip(tensors, read, strict=True)]
     ctx.save_for_backward(*kept, *results)
     ctx.unread = [
         None if tensor is None or is_read else tensor.detach()
@@ -151,8 +165,8 @@ def _keep(ctx: Any, tensors: Tensors, read: Sequence[bool], results: Sequence[Te
     ]
 
 
-def _savable(tensor: Tensor | None) -> Tensor | None:
-    """Autograd refuses to save a tensor made in inference mode."""
+def savable(tensor: Optional) -> Optional:
+    """The tensor, or a copy of one made in inference mode, which autograd refuses to save."""
     return tensor.clone() if tensor is not None and tensor.is_inference() else tensor
 
 
@@ -207,7 +221,7 @@ def _asked(grads: Sequence[Tensor], wanted: Sequence[bool]) -> list[Tensor | Non
 
 def _keep_norm_backward(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
     *tensors, ctx.dims, ctx.eps, ctx.centre, _mean, _rstd, ctx.wanted = inputs
-    ctx.save_for_backward(*map(_savable, tensors))
+    ctx.save_for_backward(*map(savable, tensors))
 
 
 def _norm_second(ctx: Any, *above: Tensor) -> tuple[Tensor | None, ...]:
@@ -226,7 +240,7 @@ def _norm_second(ctx: Any, *above: Tensor) -> tuple[Tensor | None, ...]:
 
 def _keep_curve_backward(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
     *tensors, ctx.scale, ctx.kind, ctx.wanted = inputs
-    ctx.save_for_backward(*map(_savable, tensors))
+    ctx.save_for_backward(*map(savable, tensors))
 
 
 def _curve_second(ctx: Any, *above: Tensor) -> tuple[Tensor | None, ...]:

@@ -5,10 +5,17 @@ import math
 from torch import Tensor
 
 from normlib import functional
-from normlib.functional.validation import MismatchError, check_broadcast, check_floating, check_positive
+from normlib.functional.validation import (
+    MismatchError,
+    check_broadcast,
+    check_floating,
+    check_positive,
+    overridable,
+)
 from normlib.fused import operators
 
 
+@overridable
 def dyt(
     input: Tensor,
     alpha: Tensor,
@@ -18,7 +25,11 @@ def dyt(
 ) -> Tensor:
     """functional.dyt with the least memory and traffic: backward takes tanh again.  [EQ-DYT] [EQ-DYT-GRAD]
 
-        y = w scale tanh(alpha x / scale) + b;   saved for backward: the arguments
+        y = w scale tanh(alpha x / scale) + b;   saved for backward: input, alpha and weight
+
+    >>> x = torch.tensor([-8.0, 0.0, 1.0, 8.0])
+    >>> fused.dyt(x, torch.tensor(0.5))
+    tensor([-0.9993,  0.0000,  0.4621,  0.9993])
 
     Args:
         input: any shape.
@@ -26,18 +37,21 @@ def dyt(
         weight, bias: broadcastable to input: (D,) for its last dimension, (C, 1, 1) for channels of images.
         scale: a positive number.
     Returns: input's shape and dtype.
-    Raises: as functional.dyt; MismatchError (more than one alpha), ImportError (CUDA without triton).
+    Raises: as functional.dyt; MismatchError (more than one alpha), RuntimeError
+        (several devices), ImportError (CUDA without triton).
     Source: Zhu et al. 2025 (arXiv 2503.10622), section 4, equation (1).
     """
     check_floating("dyt", input)
     check_positive("dyt", scale=scale)
     check_broadcast("dyt", input, alpha=alpha, weight=weight, bias=bias)
     _check_single("dyt", "alpha", alpha)
+    operators.check_devices("dyt", input, alpha=alpha, weight=weight, bias=bias)
     if operators.needs_formula(input, alpha, weight, bias):
         return functional.dyt(input, alpha, weight, bias, scale)
     return operators.dyt(input, alpha, weight, bias, scale)
 
 
+@overridable
 def dyisru(
     input: Tensor,
     c: Tensor,
@@ -47,23 +61,32 @@ def dyisru(
 ) -> Tensor:
     """functional.dyisru with the least memory and traffic.  [EQ-DYISRU] [EQ-DYISRU-GRAD]
 
-        y = w scale x / sqrt(x^2 + c) + b;   saved for backward: the arguments
+        y = w scale x / sqrt(x^2 + c) + b;   saved for backward: input, c and weight
+
+    >>> x = torch.tensor([-8.0, 0.0, 1.0, 8.0])
+    >>> fused.dyisru(x, torch.tensor(4.0), scale=1.0)
+    tensor([-0.9701,  0.0000,  0.4472,  0.9701])
 
     Args:
         input: any shape; at plus and minus infinity the limit is given, where functional has NaN.
         c: one positive number, shape () or (1,). Not checked: a layer keeps it positive by construction.
         weight, bias: broadcastable to input, as in dyt.
-        scale: None means sqrt(D), D the size of weight, or of input's last dimension without one.
+        scale: None means sqrt(D), D the size of weight, or without one of input's last dimension (1 if it
+            has none).
     Returns: input's shape and dtype.
-    Raises: as functional.dyisru; MismatchError (more than one c), ImportError (CUDA without triton).
+    Raises: as functional.dyisru; MismatchError (more than one c), RuntimeError
+        (several devices), ImportError (CUDA without triton).
     Source: Stollenwerk 2025 (arXiv 2503.21708), section 4; its code has scale 1.
     """
     check_floating("dyisru", input)
     if scale is None:
-        scale = math.sqrt(input.shape[-1] if weight is None else weight.numel())
+        check_broadcast("dyisru", input, weight=weight)
+        features = input.shape[-1:] if weight is None else weight.shape
+        scale = math.sqrt(math.prod(features))
     check_positive("dyisru", scale=scale)
     check_broadcast("dyisru", input, c=c, weight=weight, bias=bias)
     _check_single("dyisru", "c", c)
+    operators.check_devices("dyisru", input, c=c, weight=weight, bias=bias)
     if operators.needs_formula(input, c, weight, bias):
         return functional.dyisru(input, c, weight, bias, scale)
     return operators.dyisru(input, c, weight, bias, scale)

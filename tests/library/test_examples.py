@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from normlib import functional, gradients, layers, surgery
+from normlib import functional, fused, gradients, layers, surgery
 
-NAMES = {"torch": torch, "nn": nn, "functional": functional, "gradients": gradients}
+NAMES = {"torch": torch, "nn": nn, "functional": functional, "fused": fused, "gradients": gradients}
 NAMES |= {"layers": layers, "surgery": surgery}
-ROOMS = [functional, gradients, layers]  # surgery follows
+ROOMS = [functional, gradients, layers, fused]  # surgery follows
 PUBLIC = {
     f"{room.__name__}.{name}": getattr(room, name)
     for room in ROOMS

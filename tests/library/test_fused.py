@@ -195,7 +195,42 @@ def test_no_dead_zone_in_bfloat16():
     assert bool(output_and_gradients(run, torch.ones_like(x), x, torch.tensor([0.5]))[1].all())
 
 
+@pytest.mark.parametrize("c", [1e-34, 1e20, 1e30, 5e34])
+def test_dyisru_at_any_c_that_a_layer_can_reach(c):
+    """exp(-80) to exp(80), where x^2 + c, its root or 1 / (x^2 + c) may leave float32."""
+    knee = torch.tensor(c).sqrt()
+    tensors = (draw(5, 9, dtype=torch.float32) * knee, torch.tensor([c]), torch.ones(9), torch.zeros(9))
+    dy = draw(5, 9, seed=9, dtype=torch.float32)
+    truth = curve(functional, "dyisru", 1.0)
+    want = output_and_gradients(truth, dy.double(), *(t.double() for t in tensors))
+    got = output_and_gradients(curve(fused, "dyisru", 1.0), dy, *tensors)
+    for one, other in zip(got, want, strict=True):
+        assert_close(one.double(), other, rtol=2e-6, atol=2e-6 * other.abs().max().item())
+
+
+def test_dyisru_at_infinity_is_its_limit_and_nan_stays():
+    inf, nan = torch.inf, torch.nan
+    x = torch.tensor([-inf, inf, nan], requires_grad=True)
+    for c in (1e-30, 1.0, 1e30):
+        y = fused.dyisru(x, torch.tensor([c]), scale=2.0)
+        (dx,) = torch.autograd.grad(y.sum(), x)
+        assert_close(y.detach(), torch.tensor([-2.0, 2.0, nan]), rtol=0, atol=0, equal_nan=True)
+        assert_close(dx, torch.tensor([0.0, 0.0, nan]), rtol=0, atol=1e-12, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_a_number_without_scale(name):
+    x, parameter = torch.tensor(1.5).double(), torch.tensor(0.7).double()
+    assert_close(getattr(fused, name)(x, parameter), getattr(functional, name)(x, parameter))
+
+
 # LayerNorm on the CPU
+
+
+@pytest.mark.parametrize("size", [1e15, 1e25, 1e38])
+def test_layer_norm_overflows_where_functionals_does(size):
+    x = draw(3, 64, dtype=torch.float32) * size
+    assert_close(fused.layer_norm(x, (64,)), functional.layer_norm(x, (64,)), equal_nan=True)
 
 
 @pytest.mark.parametrize("given", list(itertools.product(["none", "half", "float"], repeat=2)), ids=str)
@@ -327,6 +362,7 @@ def test_exactness_does_not_fall_with_the_number_of_rows():
 X, P, R = draw(5, 4), draw(1), draw(4)
 BAD = {
     "integers": ("layer_norm rms_norm dyt dyisru", lambda f: f(X.long())),
+    "complex": ("layer_norm rms_norm dyt dyisru", lambda f: f(X.to(torch.complex128))),
     "a list": ("layer_norm rms_norm dyt dyisru", lambda f: f([1.0])),
     "shape": ("layer_norm rms_norm", lambda f: f(X, (5,))),
     "no tuple": ("layer_norm rms_norm", lambda f: f(X, 4)),
@@ -335,7 +371,9 @@ BAD = {
     "bias": ("layer_norm", lambda f: f(X, (4,), R, R[:3])),
     "eps": ("layer_norm rms_norm", lambda f: f(X, (4,), eps=-1.0)),
     "no eps": ("rms_norm", lambda f: f(X, (4,), eps=float("nan"))),
+    "text as eps": ("layer_norm rms_norm", lambda f: f(X, (4,), eps="1e-5")),
     "scale": ("dyt dyisru", lambda f: f(X, P, scale=0)),
+    "complex c": ("dyisru", lambda f: f(X, P.to(torch.complex128))),
     "number": ("dyt dyisru", lambda f: f(X, 0.5)),
     "parameter": ("dyt dyisru", lambda f: f(X, R[:3])),
     "weight ": ("dyt dyisru", lambda f: f(X, P, R[:3])),
@@ -347,7 +385,7 @@ BAD = {
 def test_errors_are_functionals(name, what):
     def call(library):
         function = getattr(library, name)
-        if what in ("integers", "a list"):
+        if what in ("integers", "complex", "a list"):
             rest = (P,) if name in CURVES else ((4,),)
             return BAD[what][1](lambda x: function(x, *rest))
         return BAD[what][1](function)
@@ -360,3 +398,25 @@ def test_errors_are_functionals(name, what):
 def test_one_parameter_only(name, word):
     with pytest.raises(ValueError, match=rf"^fused.{name} needs one number as {word}, got \(4,\)\. Use func"):
         getattr(fused, name)(X, R)
+
+
+CALLS = {  # by name: a call of (x, weight or more), and those
+    "layer_norm": (lambda x, w, b: fused.layer_norm(x, (4,), w, b), (R, R)),
+    "rms_norm": (lambda x, w: fused.rms_norm(x, (4,), w), (R,)),
+    "dyt": (fused.dyt, (P, R, R)),
+    "dyisru": (fused.dyisru, (P, R, R)),
+}
+
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("name", CALLS)
+def test_several_devices_are_refused(name, place):
+    """The operators, given one tensor without values, would return memory that nobody has written."""
+    call, params = CALLS[name]
+    tensors = [X, *params]
+    place = min(place, len(params))
+    tensors[place] = tensors[place].to("meta")
+    with pytest.raises(RuntimeError, match=r"needs all tensors on one device, got input on .* Move one"):
+        call(*tensors)
+    on_meta = call(*(tensor.to("meta") for tensor in tensors))
+    assert on_meta.device.type == "meta" and on_meta.shape == X.shape

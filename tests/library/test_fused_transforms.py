@@ -156,6 +156,69 @@ def test_without_gradients_under_autocast_and_on_meta(name, mode):
     assert on_meta.shape == tensors[0].shape and on_meta.device.type == "meta"
 
 
+@every_case
+def test_tensors_of_inference_mode(name):
+    """Each argument in turn learns, and the others come from a frozen part of the model."""
+    run, tensors = case(name, fused)
+    with torch.inference_mode():
+        frozen = [tensor.clone() for tensor in tensors]
+    for place in range(len(tensors)):
+        results = []
+        for others in (frozen, tensors):
+            args = [*others[:place], tensors[place].detach().requires_grad_(), *others[place + 1 :]]
+            (grad,) = torch.autograd.grad(run(*args).square().sum(), args[place], create_graph=True)
+            results.append(torch.autograd.grad(grad.square().sum(), args[place])[0])
+        assert torch.equal(*results)
+
+
+CHANGED = {  # what learns, and what may be changed before the backward: its values are not read
+    "rms_norm": ([1], [1]),
+    "dyt": ([0, 1, 2, 3], [3]),
+    "dyt channels": ([2], [2]),
+    "dyisru": ([2, 3], [2, 3]),
+    "dyisru bias": ([0, 1, 2], [2]),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_what_a_backward_does_not_read_may_change_before_it(name):
+    learning, changed = CHANGED[name]
+    grads = []
+    for changes in (False, True):
+        run, tensors = case(name, fused)
+        wanted = [tensors[place].requires_grad_() for place in learning]
+        y = run(*tensors)
+        with torch.no_grad():
+            for place in changed if changes else ():
+                tensors[place].fill_(torch.nan)
+        grads.append(torch.autograd.grad(y, wanted, draw(*y.shape, seed=5)))
+    assert all(map(torch.equal, *grads))
+
+
+def test_what_a_backward_reads_may_not_change_before_it():
+    for name in ("rms_norm", "dyt", "dyisru"):
+        run, tensors = case(name, fused)
+        y = run(*(tensor.requires_grad_() for tensor in tensors))
+        with torch.no_grad():
+            tensors[-1 if name == "rms_norm" else 2].add_(1)  # the weight
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()
+
+
+@every_case
+def test_fx_records_one_call(name):
+    run, tensors = case(name, fused)
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return run(x, *tensors[1:])
+
+    traced = torch.fx.symbolic_trace(Model())
+    calls = [node for node in traced.graph.nodes if node.op == "call_function"]
+    assert [node.target for node in calls] == [getattr(fused, name.split()[0])]
+    assert torch.equal(traced(tensors[0]), run(*tensors))
+
+
 # Layers
 
 LAYERS = {
