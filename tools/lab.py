@@ -3,6 +3,7 @@
 The copy in my/ is git-ignored, and neither `make test` nor `make notebooks` looks at it.
 """
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -25,13 +26,21 @@ def set_environment():
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join([str(SETTINGS), *([others] if others else [])])
 
 
-def open_contents():
-    """The lab starts with its table of contents open; afterwards as the reader left it."""
+def set_workspace(lesson):
+    """At first the lab shows this lesson and the table of contents; afterwards what the reader left open.
+
+    An address with the lesson in it would do without this, but then the lab closes its left side.
+    """
     from jupyterlab_server.workspaces_handler import WorkspacesManager
 
-    if not WORKSPACES.exists():
-        layout = (SETTINGS / "workspace.json").read_text(encoding="utf-8")
-        WorkspacesManager(str(WORKSPACES)).save("default", layout)
+    if WORKSPACES.exists():
+        return
+    workspace = json.loads((SETTINGS / "workspace.json").read_text(encoding="utf-8"))
+    name = f"notebook:my/{lesson.name}"
+    dock = {"type": "tab-area", "currentIndex": 0, "widgets": [name]}
+    workspace["data"]["layout-restorer:data"]["main"] = {"dock": dock, "current": name}
+    workspace["data"][name] = {"data": {"path": f"my/{lesson.name}", "factory": "Notebook"}}
+    WorkspacesManager(str(WORKSPACES)).save("default", json.dumps(workspace))
 
 
 def main(arguments):
@@ -42,12 +51,9 @@ def main(arguments):
         if line:
             print(line, flush=True)
     set_environment()
-    open_contents()
-    lesson = min(MY.glob("[0-9][0-9]_*.ipynb"))
-    # The default address and not a file to open: so the link that a server prints leads to the lesson too.
+    set_workspace(min(MY.glob("[0-9][0-9]_*.ipynb")))
     own = [
         f"--ServerApp.root_dir={ROOT}",
-        f"--LabApp.default_url=/lab/tree/my/{lesson.name}",
         f"--LabApp.workspaces_dir={WORKSPACES}",
     ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:

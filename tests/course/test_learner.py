@@ -206,3 +206,15 @@ def test_a_kernel_shows_the_hint_below_the_traceback(tmp_path):
     assert kinds.index("error") < kinds.index("stream")
     text = [m["content"]["text"] for m in shown if m["header"]["msg_type"] == "stream"]
     assert text == [STARTUP["HINT"].format("check") + "\n"]
+
+
+def test_the_first_start_shows_the_lesson_and_its_contents_later_ones_what_was_left(tmp_path):
+    lab = runpy.run_path(str(ROOT / "tools/lab.py"))
+    workspaces = tmp_path / "workspaces"
+    lab["set_workspace"].__globals__["WORKSPACES"] = workspaces
+    for name in ("00_a.ipynb", "01_b.ipynb"):
+        lab["set_workspace"](Path(name))
+        (file,) = workspaces.iterdir()
+        layout = json.loads(file.read_text())["data"]["layout-restorer:data"]
+        assert layout["main"]["current"] == "notebook:my/00_a.ipynb"
+        assert layout["left"]["current"] == "@jupyterlab/toc:plugin"
