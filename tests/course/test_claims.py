@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from normcourse import draw
 from normlib import functional, gradients, layers
 
 
@@ -18,10 +19,6 @@ def float64():
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(before)
-
-
-def draw(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def rms(x, eps=0.0):

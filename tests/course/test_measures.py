@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from normcourse import measures
+from normcourse import draw, measures
 from normlib import gradients
-from tests.library.gradient_cases import draw
 
 
 def orthonormal(size):

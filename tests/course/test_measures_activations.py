@@ -9,9 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from normcourse import measures
+from normcourse import draw, measures
 from normcourse.measures import ACTIVATIONS, Activation
-from tests.library.gradient_cases import draw
 
 SWISH = {
     f"swish {beta}": Activation(

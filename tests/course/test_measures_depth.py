@@ -7,9 +7,8 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from normcourse import measures
+from normcourse import draw, measures
 from normcourse.measures import ACTIVATIONS
-from tests.library.gradient_cases import draw
 
 
 def number(value):

@@ -7,9 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from normcourse import measures
+from normcourse import draw, measures
 from normlib import functional, gradients, layers
-from tests.library.gradient_cases import draw
 
 
 def number(value):

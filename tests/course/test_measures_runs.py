@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from normcourse import measures
-from tests.library.gradient_cases import draw
+from normcourse import draw, measures
 
 
 def number(value):

@@ -12,9 +12,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from normcourse import measures
+from normcourse import draw, measures
 from normlib import gradients
-from tests.library.gradient_cases import draw
 
 ROOT = Path(__file__).resolve().parents[2]
 EPS = torch.finfo(torch.float64).eps

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from normcourse import training
+from normcourse import draw, training
 from normcourse.training.data import bundled_digits
 from normlib import layers
 
@@ -24,10 +24,6 @@ pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 @pytest.fixture(scope="module")
 def data():
     return training.digits()
-
-
-def draw(*shape):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
 
 def test_the_digits_are_those_of_scikit_learn():

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from normcourse import training
+from normcourse import draw, training
 from normcourse.training.contenders import CAP, GROUPS
 from normcourse.training.records import BRIEF, CURVES, WINDOW
 from normlib import functional, layers
@@ -43,10 +43,6 @@ def data():
 
 def build(kind, name, **changes):
     return training.build({"build": kind, **MODELS[kind], **changes}, name, seed=3)
-
-
-def draw(*shape):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize("kind, name", PAIRS)

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
+from normcourse import draw
 from normlib import gradients
 
 EPS = 1e-3
-
-
-def draw(*shape, seed=0):
-    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 # Formulas, analytic in their arguments, so that a complex step may enter

@@ -5,11 +5,14 @@ import sys
 import pytest
 import torch
 
+import normcourse
+
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 if sys.platform != "linux":  # on Linux it must be there
     pytest.importorskip("triton", reason="triton has no wheel for this system")
 
 from normcourse.timing.traffic import is_interpreted  # noqa: E402
+from tests.tolerances import assert_rounded_once, computed_in  # noqa: E402
 
 assert is_interpreted() == (DEVICE == "cpu"), "triton was imported before TRITON_INTERPRET was set"
 
@@ -18,27 +21,15 @@ EPS = 1e-3  # large, so that a wrong place of eps shows
 
 
 def draw(*shape, seed=0, dtype=torch.float32, mean=0.5):
-    values = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    return (values + mean).to(DEVICE, dtype)
-
-
-def accumulation(dtype):
-    return torch.promote_types(dtype, torch.float32)
+    return (normcourse.draw(*shape, seed=seed) + mean).to(DEVICE, dtype)
 
 
 def assert_near(got, want, dtype, size, steps):
-    """got has dtype, and is want but for its own rounding and steps roundings of numbers as large as size.
-
-    A store rounds by half a unit; the interpreter cuts bfloat16 off, which is up to a whole one.
-    """
+    """got has dtype, and is want but for its own rounding and steps roundings of numbers as large as size."""
     assert got.dtype == dtype
-    assert got.shape == want.shape
-    whole = 1.0 if is_interpreted() and dtype == torch.bfloat16 else 0.5
-    limits, arithmetic = torch.finfo(dtype), torch.finfo(accumulation(dtype)).eps
-    subnormal = limits.smallest_normal * limits.eps
-    bound = whole * limits.eps * want.abs() + steps * arithmetic * (size + want.abs()) + subnormal
-    error = (got.double() - want).abs()
-    assert (error <= bound).all(), f"error up to {(error / bound).max():.3g} times the bound"
+    cut_off = is_interpreted() and dtype == torch.bfloat16
+    error = steps * torch.finfo(computed_in(dtype)).eps * (size + want.abs())
+    assert_rounded_once(got, want, error, last=1.0 if cut_off else 0.5)
 
 
 def steps_of(*sizes):
@@ -57,11 +48,6 @@ def unchanged(function, *tensors):
     for old, t in zip(before, tensors, strict=True):
         assert t is None or torch.equal(old, t), "an input was changed"
     return result
-
-
-def assert_same_bits(first, second):
-    for a, b in zip(first, second, strict=True):
-        assert a is b is None or torch.equal(a, b)
 
 
 def float64(*tensors):

@@ -1,7 +1,8 @@
-"""What the tests of functional.py and layers.py share: inputs, calls by name, float64 closeness."""
+"""What the tests of functional.py and layers.py share: inputs, and calls by name."""
 
 import torch
-from torch.testing import assert_close
+
+import normcourse
 
 EPS = 1e-3  # large, so that a wrong place of eps shows
 NORMS = (
@@ -37,8 +38,7 @@ CASES = [(norm, shape) for norm in NORMS for shape in SHAPES[norm]]
 
 def draw(*shape, seed=0, dtype=torch.float64):
     """Normal numbers with mean 1, drawn in float64."""
-    values = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    return (values + 1).to(dtype)
+    return (normcourse.draw(*shape, seed=seed) + 1).to(dtype)
 
 
 def parameters(norm, shape, dtype=torch.float64):
@@ -78,14 +78,3 @@ def output_and_gradients(function, grad_output, *tensors):
     for leaf, copy in zip(leaves, before, strict=True):
         assert torch.equal(leaf.detach(), copy), "an input was changed in place"
     return [output.detach(), *gradients]
-
-
-def assert_same_float64(got, want, terms):
-    """Equal up to float64 rounding, and in shape and dtype.
-
-    A result is a sum of at most `terms` products of numbers near 1 and of 1/std, at most 1/sqrt(EPS), made
-    in some 16 operations; each rounds by at most eps. Cancellation makes a result smaller, not its error.
-    """
-    assert want.dtype == torch.float64
-    scale = max(EPS**-0.5, want.abs().max().item()) if want.numel() else 1.0
-    assert_close(got, want, rtol=0, atol=(terms + 16) * torch.finfo(torch.float64).eps * scale)

@@ -13,11 +13,11 @@ from tests.library.norm_cases import (
     NORMS,
     SMALL,
     apply,
-    assert_same_float64,
     draw,
     output_and_gradients,
     parameters,
 )
+from tests.tolerances import assert_same_float64
 
 
 def assert_equals_torch(norm, x, *params):

@@ -11,6 +11,7 @@ from normlib import functional, fused, gradients
 from normlib.fused import blocked, blocks
 from tests.library.norm_cases import draw, output_and_gradients
 from tests.library.rejection import error_of
+from tests.tolerances import assert_rounded_once, computed_in
 
 EPS = 1e-3
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
@@ -50,14 +51,8 @@ def assert_one_rounding(got, want, magnitude):
 
     Sums are taken in pairs or in float64, which adds a few of them at any length.
     """
-    computed = torch.promote_types(got.dtype, torch.float32)
-    half = torch.finfo(got.dtype).eps / 2 if got.dtype != computed else 0.0
-    info = torch.finfo(got.dtype)
-    bound = (
-        half * want.abs() + 24 * torch.finfo(computed).eps / 2 * magnitude + info.smallest_normal * info.eps
-    )
-    excess = ((got.double() - want).abs() - bound).amax().item() if want.numel() else 0.0
-    assert got.shape == want.shape and excess <= 0, f"{excess} over {bound.amax().item()}"
+    roundings = 24 * torch.finfo(computed_in(got.dtype)).eps / 2
+    assert_rounded_once(got, want, roundings * magnitude)
 
 
 def check(ours, truth, backward, sizes, tensors):

@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
+from normcourse import draw
 from normlib import gradients
-from tests.library.gradient_cases import CASES, EPS, autograd, draw
+from tests.library.gradient_cases import CASES, EPS, autograd
 
 UNIT = torch.finfo(torch.float64).eps
 all_cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())

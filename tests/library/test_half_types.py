@@ -3,23 +3,17 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.testing import assert_close
 
 from normlib import functional, layers
 from tests.library.norm_cases import NORMS, apply, draw, output_and_gradients, parameters
+from tests.tolerances import FLOAT32_ERROR, assert_rounded_once
 
 HALVES = pytest.mark.parametrize("half", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
 SHAPES = {"layer_norm_2": (64, 4, 16), "group_norm": (16, 8, 16), "instance_norm": (16, 8, 16)}
-FLOAT32_ERROR = 5e-7  # of the largest magnitude: twice the bound that test_accuracy.py measures by
 
 
-def assert_rounded_once(got, want):
-    """Within half a unit in the last place of want, or of the smallest number; plus the error of float32."""
-    info = torch.finfo(got.dtype)
-    slack = FLOAT32_ERROR * want.abs().max().item()
-    half_ulp = info.eps / 2 if got.dtype != torch.float32 else 0.0
-    atol = slack + (info.smallest_normal * half_ulp)
-    assert_close(got.double(), want, rtol=half_ulp, atol=atol)
+def assert_half(got, want):
+    assert_rounded_once(got, want, FLOAT32_ERROR * want.abs().max().item())
 
 
 # torch's rms_norm tells that it has no fast path for mixed dtypes
@@ -40,7 +34,7 @@ def test_output_and_gradients_are_the_float64_ones_rounded_once(norm, params, ha
     theirs = output_and_gradients(lambda *t: apply(F, norm, *t), grad_output, *tensors)
     for got, want, other in zip(ours, true, theirs, strict=True):
         assert got.dtype == other.dtype
-        assert_rounded_once(got, want)
+        assert_half(got, want)
 
 
 @HALVES
@@ -54,7 +48,7 @@ def test_weight_norm_is_rounded_once(half):
     true = output_and_gradients(functional.weight_norm, grad_output.double(), v.double(), g.double())
     for got, want in zip(ours, true, strict=True):
         assert got.dtype == half
-        assert_rounded_once(got, want)
+        assert_half(got, want)
 
 
 @HALVES
@@ -69,11 +63,11 @@ def test_buffers_are_rounded_once_a_step_and_keep_their_dtype(name, half):
         for got, want in zip(layer.buffers(), true.buffers(), strict=True):
             assert got.dtype in (half, torch.int64)
             if got.is_floating_point():
-                assert_rounded_once(got, want)
+                assert_half(got, want)
 
 
 @HALVES
 def test_squares_that_overflow_float16_do_no_harm(half):
     x = torch.tensor([[300.0, -600.0, 900.0]], dtype=half)  # 600 squared is above float16's 65504
     for norm in ("layer_norm", "rms_norm"):
-        assert_rounded_once(apply(functional, norm, x), apply(functional, norm, x.double()))
+        assert_half(apply(functional, norm, x), apply(functional, norm, x.double()))

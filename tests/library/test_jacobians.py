@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from normcourse import draw
 from normlib import gradients
-from tests.library.gradient_cases import EPS, batch_norm, draw, standardized
+from tests.library.gradient_cases import EPS, batch_norm, standardized
 
 JACOBIANS = {
     "layer_norm": (

@@ -9,14 +9,13 @@ from normlib.kernels import pointwise
 from tests.library.kernel_device import (
     DEVICE,
     DTYPES,
-    accumulation,
     assert_near,
-    assert_same_bits,
     draw,
     float64,
     steps_of,
     unchanged,
 )
+from tests.tolerances import assert_same_bits, computed_in
 
 CURVES = pytest.mark.parametrize("kind", ["tanh", "isru"])
 SCALE = 3.0
@@ -196,4 +195,4 @@ def test_an_unknown_curve_is_refused():
 
 
 def test_accumulation_is_what_the_names_say():
-    assert [accumulation(dtype) for dtype in DTYPES] == [*[torch.float32] * 3, torch.float64]
+    assert [computed_in(dtype) for dtype in DTYPES] == [*[torch.float32] * 3, torch.float64]

@@ -10,14 +10,13 @@ from tests.library.kernel_device import (
     DEVICE,
     DTYPES,
     EPS,
-    accumulation,
     assert_near,
-    assert_same_bits,
     draw,
     float64,
     steps_of,
     unchanged,
 )
+from tests.tolerances import assert_same_bits, computed_in
 
 CENTRE = pytest.mark.parametrize("centre", [True, False], ids=["layer_norm", "rms_norm"])
 PATHS = pytest.mark.parametrize("path", ["one pass", "wide"])
@@ -57,7 +56,7 @@ def assert_all_near(got, dy, x, weight, bias, eps=EPS, centre=True):
     largest = xhat.abs().amax(-1, keepdim=True)
     projection = gradient.abs().mean(-1, keepdim=True) * (1 + largest.square())
     parameter = x.dtype if weight is None else weight.dtype
-    steps, acc = steps_of(size), accumulation(x.dtype)
+    steps, acc = steps_of(size), computed_in(x.dtype)
     assert_near(got[0], y, x.dtype, largest * (1 if weight is None else weight64.abs()), steps)
     assert_near(got[2], rstd, acc, 0, steps)
     assert_near(got[3], dx, x.dtype, rstd[:, None] * (gradient.abs() + projection), steps)

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from normlib import layers
-from tests.library.norm_cases import assert_same_float64, draw
+from tests.library.norm_cases import draw
+from tests.tolerances import assert_same_float64
 
 # Constructor arguments newer than an older torch's: ours takes them, but there is nothing to compare with.
 NEEDS_BIAS = pytest.mark.skipif(

@@ -7,7 +7,8 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.testing import assert_close
 
 from normlib import functional, layers
-from tests.library.norm_cases import NORMS, SMALL, apply, assert_same_float64, draw, parameters
+from tests.library.norm_cases import NORMS, SMALL, apply, draw, parameters
+from tests.tolerances import assert_same_float64
 
 
 @pytest.mark.parametrize("norm", NORMS)
