@@ -101,16 +101,16 @@ GRIDS = {
 }
 
 
-# Lesson 00's net with 30 layers, with its shortcuts and without, and what is to be tried in it: DyT and
-# DyISRU at a tuned start, and SkipInit, which has no norm. `make experiments` leaves them out until their
+# Lesson 00's net with 30 layers, with its shortcuts and without, and what is to be tried in it: Derf, DyT
+# and DyISRU at a tuned start, and SkipInit, which has no norm. `make experiments` leaves them out until their
 # records are made: python tools/experiments.py capstone_deep
 DEEP = {"build": "mlp", "depth": 30, "width": 64, "start": "torch"}
 SGD = ADAM | {"optimizer": "sgd", "warmup": 0, "steps": 100}
 TUNED = {"dyt_tuned": SLOPES, "dyisru_tuned": SLOPES}
 PLANNED = {
-    "capstone_deep_plain": grid(MAIN + list(TUNED), DEEP, SGD, rates=SGD_RATES, slopes=TUNED),
+    "capstone_deep_plain": grid([*MAIN, "derf", *TUNED], DEEP, SGD, rates=SGD_RATES, slopes=TUNED),
     "capstone_deep": grid(
-        [*MAIN, *TUNED, "skip_init"],
+        [*MAIN, "derf", *TUNED, "skip_init"],
         DEEP | {"shortcut": True},
         SGD,
         rates=SGD_RATES,

@@ -42,6 +42,11 @@ def _dyisru(slope: float, scale: float | str) -> Norm:
     return layer
 
 
+def _derf(slope: float) -> Norm:
+    alpha = slope * math.sqrt(math.pi) / 2  # erf has slope 2 / sqrt(pi) at 0
+    return lambda width: layers.Derf(width, alpha)
+
+
 def _softcap(width: int) -> nn.Module:
     """functional.softcap as a layer: DyT with alpha 1 and scale CAP that learns nothing."""
     return layers.DyT(width, 1.0, CAP, bias=False).requires_grad_(False)
@@ -75,6 +80,7 @@ CONTENDERS = {
         _dyisru_sqrt_d(1.0),
         from_slope=_dyisru_sqrt_d,
     ),
+    "derf": Contender("alpha 0.5, shift 0: slope 0.56, level 1", layers.Derf, from_slope=_derf),
     "dyt_tuned": Contender(TUNED, _dyt_1(0.5), from_slope=_dyt_1),
     "dyisru_tuned": Contender(TUNED, _dyisru_1(0.5), from_slope=_dyisru_1),
     "softcap": Contender(f"cap {CAP:g}: slope 1, level {CAP:g}, learns nothing", _softcap),
@@ -123,7 +129,7 @@ def build(model: Mapping, name: str, *, seed: int, slope: float | None = None) -
     arguments = dict(model)
     kind = arguments.pop("build")
     if slope is not None and contender.from_slope is None:
-        raise ValueError(f"{name} has no slope to start with; only DyT and DyISRU have.")
+        raise ValueError(f"{name} has no slope to start with; DyT, DyISRU and Derf have.")
     if contender.qk is not None:
         if kind != "transformer":
             raise ValueError(f"{name} needs queries and keys: a transformer, not {kind}.")

@@ -108,6 +108,16 @@ def test_a_pair_of_curves_starts_with_one_slope_and_one_level(names, slope, leve
             torch.testing.assert_close(far, torch.tensor(float(level)))
 
 
+def test_derf_starts_as_published_or_with_the_slope_asked_for():
+    """erf has slope 2 / sqrt(pi) at 0, so alpha 0.5 has 1 / sqrt(pi)."""
+    contender = training.CONTENDERS["derf"]
+    x = torch.tensor([[1e-6, 1e9]])
+    for layer, slope in ((contender.rows(2), math.pi**-0.5), (contender.from_slope(0.2)(2), 0.2)):
+        near, far = layer(x)[0].tolist()
+        assert math.isclose(near / 1e-6, slope, rel_tol=1e-9)  # erf's next term is x^2 / 3
+        assert far == 1
+
+
 def test_the_softcap_is_functional_softcap_and_learns_nothing():
     model, x = build("mlp", "softcap"), draw(5, 8)
     torch.testing.assert_close(model[1](x), functional.softcap(x, CAP))
