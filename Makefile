@@ -32,6 +32,7 @@ test: check
 check: environment
 	$(VENV_PYTHON) -m ruff format --check .
 	$(VENV_PYTHON) -m ruff check .
+	$(VENV_PYTHON) -m mypy
 	$(PYTEST) -q $(STATIC_TESTS)
 
 notebooks: environment

@@ -11,7 +11,7 @@ from normlib import functional, fused, gradients, layers, surgery
 
 NAMES = {"torch": torch, "nn": nn, "functional": functional, "fused": fused, "gradients": gradients}
 NAMES |= {"layers": layers, "surgery": surgery}
-ROOMS = [functional, gradients, layers, fused]  # surgery follows
+ROOMS = [functional, gradients, layers, fused, surgery]
 PUBLIC = {
     f"{room.__name__}.{name}": getattr(room, name)
     for room in ROOMS

@@ -168,7 +168,7 @@ def fails(x):
         ([], layers.DyT, ValueError, "fit_to was empty"),
         ([torch.zeros(3, 4, dtype=torch.float64)], lambda old: layers.DyT(4), ValueError, "all zero"),
         (draw(3, 4), layers.DyT, TypeError, "Put it in a list"),
-        ([draw(3, 4)], layers.LayerNorm, ValueError, "can fit DyT and DyISRU, not LayerNorm"),
+        ([draw(3, 4)], layers.LayerNorm, ValueError, "can fit DyT, DyISRU and Derf, not LayerNorm"),
     ],
     ids=["model fails", "empty", "zeros", "one tensor", "a norm"],
 )

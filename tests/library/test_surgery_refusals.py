@@ -1,5 +1,7 @@
 """Surgery says what it leaves or loses, and refuses, the model untouched, what it cannot carry."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -166,3 +168,84 @@ def test_another_librarys_norm_can_be_the_new_one():
     back, _ = replace(model, ForeignRMSNorm, layers.RMSNorm)
     assert back[0].eps == 0.25
     assert_close(back(draw(3, 6)), want)
+
+
+def test_a_partial_of_a_class_is_the_class_with_options():
+    model = nn.Sequential(trained(nn.RMSNorm(4, eps=0.5)), nn.BatchNorm2d(6))
+    weight = model[0].weight
+    replace(model, nn.RMSNorm, partial(layers.RMSNorm, eps=1e-6))
+    assert model[0].eps == 1e-6 and model[0].weight is weight
+    replace(model, nn.BatchNorm2d, partial(layers.GroupNorm, 3, eps=1e-6), eps=1e-4)
+    assert model[1].num_groups == 3 and model[1].num_channels == 6
+    assert model[1].eps == 1e-4  # replace's own options win
+    replace(model, layers.RMSNorm, partial(lambda old, width: layers.DyT(width), width=4))
+    assert type(model[0]) is layers.DyT and model[0].weight is not weight  # of a callable: nothing is carried
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        (nn.BatchNorm2d(4), layers.BatchNorm2d, {"track_running_stats": False}),
+        (
+            nn.InstanceNorm2d(4, track_running_stats=True),
+            layers.InstanceNorm2d,
+            {"track_running_stats": False},
+        ),
+    ],
+    ids=["batch", "instance"],
+)
+def test_a_new_layer_without_running_statistics_drops_the_old_ones(old, new, kind):
+    model, report = replace(nn.Sequential(old), type(old), new, **kind)
+    assert model[0].running_mean is None and model[0].num_batches_tracked is None
+    assert report.replaced[0].notes == ["drops running_mean, running_var, num_batches_tracked"]
+
+
+def test_fused_is_kept_where_the_new_layer_can_be_and_noted_where_not():
+    model = nn.Sequential(layers.LayerNorm(8, fused=True))
+    _, report = replace(model, layers.LayerNorm, layers.RMSNorm)
+    assert model[0].fused and "is not fused" not in str(report)
+    _, report = replace(model, layers.RMSNorm, layers.DyISRU, fused=False)
+    assert not model[0].fused and report.replaced[0].notes[-1] == "is not fused, as the old layer was"
+    model = nn.Sequential(layers.RMSNorm(8, fused=True))
+    _, report = replace(model, layers.RMSNorm, layers.Derf)
+    assert "is not fused, as the old layer was" in report.replaced[0].notes
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_batches_of_nan_or_infinity_are_refused(bad):
+    model = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))
+    before = snapshot(model)
+    x = draw(9, 4, dtype=torch.float32)
+    x[3, 2] = bad
+    with pytest.raises(ValueError, match=r"cannot fit to NaN or infinity, which LayerNorm.* Look at the"):
+        replace(model, nn.LayerNorm, layers.DyT, fit_to=[draw(9, 4, dtype=torch.float32), x])
+    assert_unchanged(model, before)
+
+
+def test_arguments_of_another_kind_are_named():
+    model = nn.Sequential(nn.LayerNorm(4))
+    with pytest.raises(TypeError, match=r"^replace needs an nn\.Module as model, got None\. Pass"):
+        replace(None, nn.LayerNorm, layers.DyT)
+    with pytest.raises(TypeError, match=r"^replace needs a layer class .* got DyT\(.*\)\. Pass the class"):
+        replace(model, nn.LayerNorm, layers.DyT(4))
+    with pytest.raises(TypeError, match=r"^replace needs a layer class or a callable as new, got 'DyT'"):
+        replace(model, nn.LayerNorm, "DyT")
+    with pytest.raises(TypeError, match=r"as old, got 'LayerNorm'\. Pass nn\.LayerNorm"):
+        replace(model, "LayerNorm", layers.DyT)
+    assert type(model[0]) is nn.LayerNorm
+
+
+def test_derf_takes_a_norms_place_and_can_be_fitted():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), trained(nn.LayerNorm(4))).double()
+    weight, x = model[1].weight, draw(400, 4)
+    want = model(x).detach()
+    model, report = replace(model, nn.LayerNorm, layers.Derf, fit_to=[x])
+    (record,) = report.replaced
+    assert type(model[1]) is layers.Derf and model[1].weight is weight and model[1].shift == 0
+    assert record.error_fitted < 0.8 * record.error_unfitted
+    assert "fitted: alpha = " in record.notes[-1]
+    error = (model(x) - want).norm() / want.norm()
+    assert error.item() == pytest.approx(record.error_fitted, rel=1e-9)
+    _, report = replace(model, layers.Derf, layers.Derf, fit_to=[x])  # the best Derf for a Derf is itself
+    assert report.replaced[0].error_fitted < 1e-6
