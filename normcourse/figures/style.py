@@ -20,6 +20,7 @@ STYLE = {  # norm: (colour, marker); cool colours use statistics of the data, wa
     "instance_norm": ("#3C0F00", "X"),
     "dyt": ("#D55E00", "D"),
     "dyisru": ("#C577AB", "v"),
+    "derf": ("#FF3D3D", "8"),
     "weight_norm": ("#7A6A00", "h"),
     "dyt_sqrt_d": ("#8A3D00", "d"),
     "dyisru_sqrt_d": ("#8E3B78", ">"),
