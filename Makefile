@@ -3,6 +3,7 @@
 #   PYTHON      the Python to start from, 3.11 or newer
 #   TORCH_ARGS  goes to pip for torch alone: the index that torch's install page shows for CPU-only wheels
 #   WORKERS     how many notebooks or experiments run at the same time
+#   NOTEBOOKS   which ones make test-portable runs
 #   GPU         set to 1, make bench measures the GPU;  RECORD is the file that it writes;  BENCH_ARGS are passed on
 
 WORKERS ?= 2
@@ -45,13 +46,9 @@ experiments: environment
 bench: environment
 	$(VENV_PYTHON) tools/bench.py $(if $(GPU),--gpu) $(if $(RECORD),--record $(RECORD)) $(BENCH_ARGS)
 
-# PASSIVE: two workers with two threads each on two cores would otherwise spend their time in spinning.
+# Five passes over all notebooks, about an hour; over one:  make test-portable NOTEBOOKS=notebooks/03_rms_norm.ipynb
 test-portable: environment
-	@for capability in default avx2; do for threads in 1 2; do \
-	  echo "ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads"; \
-	  ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads OMP_WAIT_POLICY=PASSIVE \
-	    $(PYTEST) -q -p tests.notebooks.nbstrict $(PARALLEL) notebooks || exit 1; \
-	done; done
+	$(VENV_PYTHON) tools/portable.py --workers $(WORKERS) $(NOTEBOOKS)
 
 # A candidate has to run, not only to exist: a pyenv shim or the Windows Store's stub may stand in for a Python that is not there.
 environment:
