@@ -2,12 +2,13 @@
 #   LAB_ARGS    goes to JupyterLab:  make lab LAB_ARGS=--no-browser
 #   PYTHON      the Python to start from, 3.11 or newer
 #   TORCH_ARGS  goes to pip for torch alone: the index that torch's install page shows for CPU-only wheels
+#   TORCH       another torch than the pinned one:  make environment TORCH=2.11.0
 #   WORKERS     how many notebooks or experiments run at the same time
 #   NOTEBOOKS   which ones make test-portable runs
 #   GPU         set to 1, make bench measures the GPU;  RECORD is the file that it writes;  BENCH_ARGS are passed on
 
 WORKERS ?= 2
-export TORCH_ARGS
+export TORCH TORCH_ARGS
 
 ifeq ($(OS),Windows_NT)
 VENV_PYTHON := .venv/Scripts/python.exe

@@ -1,6 +1,7 @@
 """The way in: environment, learner's copy, conda door. None needs a network: a fake pip stands in."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -172,6 +173,28 @@ def test_new_constraints_are_installed_in_place_and_nothing_is_installed_twice(c
     # Also with no Python on the path, and with another environment active.
     assert set_up(clone, PATH="", VIRTUAL_ENV="/elsewhere").returncode == 0
     assert (clone / "pip.log").read_text() == log
+
+
+@needs_shell
+def test_another_torch_is_installed_without_the_pins_of_the_usual_one(clone, environment):
+    assert set_up(clone, PYTHON=sys.executable, TORCH="2.11.0").returncode == 0
+    log = (clone / "pip.log").read_text().splitlines()
+    constraints = environment / "constraints.txt"
+    assert all(f"-c {constraints} " in line for line in log)
+    pinned = constraints.read_text().splitlines()
+    usual = (clone / "constraints.txt").read_text().splitlines()
+    assert [line for line in pinned if line not in usual] == ["torch==2.11.0"]
+    left_out = {re.split("[=-]", line)[0] for line in usual if line not in pinned}
+    assert left_out == {"torch", "triton", "nvidia", "cuda"}
+
+    # The usual one comes back as soon as nobody asks for another.
+    assert set_up(clone, PYTHON=sys.executable).returncode == 0
+    assert (clone / "pip.log").read_text().splitlines()[-1].split("-c ")[1].startswith("constraints.txt ")
+
+
+def test_constraints_leave_room_for_the_lowest_torch():
+    """Torch 2.11 and 2.12 refuse setuptools 82, and nothing else that is pinned."""
+    assert "81.0.0" in pins()["setuptools"]
 
 
 def test_learners_copy_is_ignored_by_git(tmp_path):

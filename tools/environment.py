@@ -2,6 +2,7 @@
 
 A stamp, removed first and written last, tells what was installed: while it fits, nothing is done; where there
 is none, an installation was interrupted, and .venv is made anew. A failure ends in a sentence on what to do.
+TORCH=2.11.0 in the environment installs that torch with what it brings along; all the rest stays as pinned.
 """
 
 import hashlib
@@ -16,11 +17,16 @@ ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 STAMP = VENV / "installed.sha256"
+CONSTRAINTS = ROOT / "constraints.txt"
+TORCH = os.environ.get("TORCH", "")
+COMES_WITH_TORCH = ("torch==", "triton==", "nvidia-", "cuda-")
 
 
 def goal():
     """What the stamp has to say; with the path, because an editable install points to where the clone was."""
-    text = f"{ROOT}\n" + "".join((ROOT / name).read_text() for name in ("constraints.txt", "pyproject.toml"))
+    text = f"{ROOT}\n{TORCH}" + "".join(
+        (ROOT / name).read_text() for name in ("constraints.txt", "pyproject.toml")
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -44,8 +50,19 @@ def make_venv():
         )
 
 
+def constraints() -> Path:
+    """constraints.txt; for another torch a copy in .venv without the one that is pinned."""
+    if not TORCH:
+        return Path("constraints.txt")
+    lines = CONSTRAINTS.read_text().splitlines()
+    kept = [line for line in lines if not line.startswith(COMES_WITH_TORCH)]
+    path = VENV / "constraints.txt"
+    path.write_text("\n".join([*kept, f"torch=={TORCH}", ""]))
+    return path
+
+
 def pip(*arguments):
-    command = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "-c", "constraints.txt"]
+    command = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "-c", constraints()]
     if subprocess.run([*command, *arguments], cwd=ROOT).returncode:
         sys.exit(
             f"Installing {arguments[-1]} failed: mend what pip says above (often network or disk space, or "
