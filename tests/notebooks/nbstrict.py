@@ -20,6 +20,7 @@ from nbformat import NotebookNode
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager, RunningKernel
 from nbval.plugin import IPyNbCell, IPyNbFile, NbCellError, nocolors
 
+from tests.notebooks.pictures import LIMIT, distance
 from tools import kernels
 
 CELL_TIMEOUT_S = kernels.CELL_TIMEOUT_S
@@ -160,7 +161,19 @@ class StrictCell(IPyNbCell):
         return limit if self.parent.timed_out else None
 
     def compare_outputs(self, test, ref, skip_compare=None):
-        return super().compare_outputs(with_alt(test), with_alt(ref), skip_compare)
+        same = super().compare_outputs(with_alt(test), with_alt(ref), skip_compare)
+        return same and self.pictures_alike(test, ref)
+
+    def pictures_alike(self, test, ref) -> bool:
+        """Whether each picture drawn now looks like the stored one, for an eye that forgives fonts."""
+        for number, (drawn, stored) in enumerate(zip(pictures(test), pictures(ref), strict=True), 1):
+            far = distance(drawn, stored)
+            if far > LIMIT:
+                self.comparison_traceback.append(
+                    f"picture {number} is not the stored one: distance {far:.3f}, allowed {LIMIT}"
+                )
+                return False
+        return True
 
     def repr_failure(self, excinfo):
         if not isinstance(excinfo.value, NbCellError):
@@ -175,6 +188,10 @@ class StrictCell(IPyNbCell):
 
     def reportinfo(self):
         return self.path, None, f"{self.path.name}::{self.name}"
+
+
+def pictures(outputs) -> list[str]:
+    return [output.data["image/png"] for output in outputs if "image/png" in output.get("data", {})]
 
 
 def alt_text(output) -> str | None:

@@ -1,6 +1,8 @@
 """The notebook tests can fail: each fault, put into a small stored notebook, turns red, and no other."""
 
+import base64
 import copy
+import io
 import os
 import subprocess
 import sys
@@ -11,6 +13,8 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image, ImageOps
+from PIL.PngImagePlugin import PngInfo
 
 from tests.notebooks import nbstrict
 from tests.notebooks.lesson_rules import complaints
@@ -81,6 +85,17 @@ def change_alt_text(cell, _):
     cell.outputs[0].metadata["image/png"]["alt"] = "A line that rises to 9.9 from a start at the height 1.25."
 
 
+def mirror_picture(cell, _):
+    """As if it were the one that the cell drew: with the fingerprint that the drawn one carries."""
+    data = cell.outputs[0].data
+    picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"]))).convert("RGB")
+    carried = PngInfo()
+    carried.add_itxt("Fingerprint", data["text/plain"])
+    file = io.BytesIO()
+    ImageOps.mirror(picture).save(file, "png", pnginfo=carried)
+    data["image/png"] = base64.b64encode(file.getvalue()).decode()
+
+
 STDERR = new_output("stream", name="stderr", text="a warning\n")
 STATIC_FAULTS = {  # fault: (cell, change, the one rule that sees it)
     "cleared cell": ("cleared", fault(execution_count=None), "execution_counts"),
@@ -106,6 +121,7 @@ KERNEL_FAULTS = {  # cell: (change, what strict nbval says)
     "cleared": (fault(execution_count=None, source="x = 1"), "never executed"),
     "semicolon": (fault(source="1 + 1"), "Unexpected output fields"),
     "curve": (fault(source=FIGURE.format(1.01)), "mismatch 'text/plain'"),
+    "other-curve": (mirror_picture, "picture 1 is not the stored one"),
     "alt-text": (change_alt_text, "mismatch 'alt text'"),
     "raises": (fault(source="x = 3", outputs=[]), "raised nothing"),
     "last": (fault(source="os._exit(1)"), "the kernel died"),
