@@ -28,6 +28,11 @@ UNSTABLE = {  # pattern in an output: what it is
     r"(?<![\w.])-0(\.0*)?(?![\d.-])": "a negative zero: print an inequality",
     r"Wall time|CPU times": "a time",
 }
+COMPUTES = {  # modules whose calls a reader should see; loading from them is no computation
+    "nn", "F", "functional", "gradients", "layers", "fused", "surgery", "training", "measures", "timing",
+    "linalg", "autograd", "optim", "check", "checks",
+}  # fmt: skip
+LOADS = ("load", "read")
 RULES = {}
 
 
@@ -128,6 +133,33 @@ def known_tags(notebook):
             yield f"{cell.id}: tag {tag!r} is none of {sorted(TAGS)}"
         if re.search(r"NBVAL_|PYTEST_VALIDATE", cell.source):
             yield f"{cell.id}: take the nbval comment out: every output is compared"
+
+
+@rule()
+def hidden_input(notebook):
+    """What is folded need not be read: it draws, loads or formats what other cells have computed."""
+    for cell in notebook.cells:
+        if "hide-input" in tags(cell):
+            for what in computes(cell):
+                yield f"{cell.id}: hide-input, but {what}: move it to a cell that is read"
+
+
+def computes(cell):
+    """What in a cell is neither drawing nor loading nor formatting."""
+    if cell.cell_type != "code":
+        yield "it is no code cell"
+        return
+    for node in ast.walk(ast.parse(cell.source)):
+        if isinstance(node, ast.ClassDef):
+            yield f"it defines the class {node.name}"
+        elif isinstance(node, ast.Assert):
+            yield "it asserts something"
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            yield "it multiplies matrices"
+        elif isinstance(node, ast.Call):
+            *owners, name = ast.unparse(node.func).split(".")
+            if not name.startswith(LOADS) and (COMPUTES & set(owners) or name == "backward"):
+                yield f"it calls {ast.unparse(node.func)}"
 
 
 @rule()

@@ -90,6 +90,16 @@ def live(cell):
     cell.metadata.update(tags=["nbval-ignore-output"], output_made_from=made_from)
 
 
+def hidden(words):
+    """A cell that is folded and computes."""
+
+    def change(_, cells):
+        cells["draw"].update(source=words)
+        cells["draw"].metadata.update(tags=["hide-input"])
+
+    return change
+
+
 def add(cell):
     return lambda notebook, _: notebook.cells.append(cell)
 
@@ -106,6 +116,14 @@ UNSTABLE = [
 ]
 UNSEEDED = ["torch.randn(2)", "torch.manual_seed(0)", "torch.rand_like(x)", "x.normal_()", "random.random()"]
 UNSEEDED += ["torch.nn.init.xavier_uniform_(w)", "np.random.rand(2)", "np.random.default_rng()"]
+COMPUTING = [
+    "layers = training.mlp('none')",
+    "y = torch.nn.functional.layer_norm(x, (2,))",
+    "y = x @ x",
+    "assert 1",
+    "class A:\n    pass",
+    "loss.backward()",
+]
 FAULTS = [  # (the rule, the fault)
     ("schema", lambda _, cells: cells["draw"].update(colour="red")),
     ("schema", add(nbformat.v4.new_raw_cell("x", id="raw"))),
@@ -117,6 +135,8 @@ FAULTS = [  # (the rule, the fault)
     ("metadata", lambda _, cells: cells["draw"].metadata.update(execution={})),
     ("known_tags", tag("draw", "slideshow")),
     ("known_tags", source("draw", f"# NBVAL_IGNORE_OUTPUT\n{DRAW}")),
+    *(("hidden_input", hidden(source)) for source in COMPUTING),
+    ("hidden_input", tag("title", "hide-input")),
     ("live_cells", lambda _, cells: live(cells["draw"])),
     ("execution_counts", lambda _, cells: cells["draw"].update(execution_count=None)),
     ("errors_and_warnings", output("draw", new_output("error", ename="E", evalue="no", traceback=[]))),
@@ -124,7 +144,7 @@ FAULTS = [  # (the rule, the fault)
     ("errors_and_warnings", tag("draw", "raises-exception")),
     *(("stable_outputs", output("draw", prints(words))) for words in UNSTABLE),
     ("output_sizes", output("draw", prints("x" * 1001))),
-    ("output_sizes", output("figure", picture("figure: 1 axes" + "x" * 2000))),
+    ("output_sizes", output("figure", picture("figure: 1 axes" + "x" * 6000))),
     ("output_sizes", source("title", "x" * 600_000)),
     ("pictures", output("draw", data(image_jpeg="x"))),
     ("pictures", output("figure", picture(alt="too short"))),
@@ -154,6 +174,11 @@ def test_a_sound_lesson_keeps_every_rule(tmp_path):
 @pytest.mark.parametrize(("rule", "fault"), FAULTS, ids=IDS)
 def test_one_rule_sees_the_fault(tmp_path, rule, fault):
     assert verdicts(tmp_path, fault) == {rule}
+
+
+def test_a_cell_that_loads_draws_and_formats_may_be_folded(tmp_path):
+    words = "runs = training.load_record('a.json')\nax.plot(x, [f'{y:.2f}' for y in runs])\nprint(x.mean())"
+    assert "hidden_input" not in verdicts(tmp_path, hidden(words))
 
 
 def test_solutions_show_that_every_check_accepts(tmp_path):
