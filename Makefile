@@ -35,6 +35,7 @@ check: environment
 	$(VENV_PYTHON) -m ruff format --check .
 	$(VENV_PYTHON) -m ruff check .
 	$(VENV_PYTHON) -m mypy
+	$(VENV_PYTHON) tools/density.py
 	$(PYTEST) -q $(STATIC_TESTS)
 
 notebooks: environment

@@ -4,6 +4,8 @@ import importlib.util
 import re
 from pathlib import Path
 
+import minutes
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 
@@ -28,9 +30,15 @@ def test_the_table_lists_every_lesson_with_its_question_and_minutes():
         number = path.name.partition("_")[0]
         row = next((line for line in README.splitlines() if line.startswith(f"| {number} ")), "")
         assert f"](notebooks/{path.name})" in row, f"README's table has no row for {path.name}"
-        minutes = int(row.split("|")[3])
-        stated = re.findall(r"(\d+) minutes", path.read_text("utf-8"))[:1]
-        assert stated == [str(minutes)], f"{path.name} says {stated} minutes, the README {minutes}"
+        stated = minutes.stated(path)
+        whole = stated[1] if stated else int(re.findall(r"(\d+) minutes", path.read_text("utf-8"))[0])
+        listed = int(row.split("|")[3])
+        assert whole == listed, f"{path.name} says {whole} minutes, the README {listed}"
+
+
+def test_the_minutes_that_a_title_states_are_those_computed():
+    faults = [minutes.fault(path) for path in minutes.lessons() if minutes.stated(path)]
+    assert not any(faults), faults
 
 
 def test_the_example_runs_and_gives_the_number_beside_it():

@@ -1,0 +1,92 @@
+"""Minutes that a lesson needs: `python tools/minutes.py [LESSON …]`.
+
+Words at 110 a minute, 0.7 s for a visible token of code, 40 s for a displayed formula, 60 s for a figure,
+and what the exercises' lines state ("importance ●●●○○ · 10 minutes"). What is folded with <details> counts;
+a cell tagged hide-input does not. A lesson's first cell says "**Time:** core 45 minutes, with the
+exercises 90" (one line).
+"""
+
+import argparse
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from density import code_tokens
+
+ROOT = Path(__file__).resolve().parents[1]
+WORDS_A_MINUTE = 110
+TOKEN_S = 0.7
+FORMULA_S = 40
+FIGURE_S = 60
+TITLE = re.compile(r"\*\*Time:\*\* core (\d+) minutes, with the exercises (\d+)\b")
+EXERCISE = re.compile(r"importance [●○]+ · (\d+) minutes")
+FORMULA = re.compile(r"\$\$.+?\$\$", re.S)
+NO_WORDS = re.compile(r"```.*?```|<[^>]*>|\]\([^)]*\)", re.S)  # programs, tags, addresses of links
+INLINE = re.compile(r"\$[^$\n]+\$|`[^`\n]+`")  # read as one word
+WORD = re.compile(r"\w[\w'’.-]*")
+MARGIN = 0.1  # of what the tool computes, and 5 minutes at least: what a title may be off
+MARGIN_MINUTES = 5
+
+
+@dataclass
+class Minutes:
+    core: float
+    exercises: float
+
+    @property
+    def whole(self) -> float:
+        return self.core + self.exercises
+
+
+def of_lesson(path: Path) -> Minutes:
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    visible = [cell for cell in code if "hide-input" not in cell["metadata"].get("tags", [])]
+    tokens = sum(len(code_tokens("".join(cell["source"]))) for cell in visible)
+    outputs = [output for cell in code for output in cell["outputs"]]
+    figures = sum("image/png" in output.get("data", {}) for output in outputs)
+    seconds = TOKEN_S * tokens + FORMULA_S * len(FORMULA.findall(text)) + FIGURE_S * figures
+    core = words(text) / WORDS_A_MINUTE + seconds / 60
+    return Minutes(core, sum(int(minutes) for minutes in EXERCISE.findall(text)))
+
+
+def words(text: str) -> int:
+    prose = NO_WORDS.sub(" ", FORMULA.sub(" ", text))
+    return len(WORD.findall(INLINE.sub(" x ", prose)))
+
+
+def stated(path: Path) -> tuple[int, int] | None:
+    """Core and whole in the lesson's title; None where the title does not say them in these words."""
+    title = "".join(json.loads(path.read_text("utf-8"))["cells"][0]["source"])
+    match = TITLE.search(title)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def fault(path: Path) -> str | None:
+    """What is wrong with the minutes that a title states."""
+    said = stated(path)
+    computed = of_lesson(path)
+    for name, minutes, title in zip(("core", "whole"), (computed.core, computed.whole), said, strict=True):
+        if abs(minutes - title) > max(MARGIN * minutes, MARGIN_MINUTES):
+            return f"{path.name}: the title says {title} minutes ({name}), tools/minutes.py {minutes:.0f}"
+    return None
+
+
+def lessons() -> list[Path]:
+    return sorted((ROOT / "notebooks").glob("[0-9][0-9]*_*.ipynb"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Minutes that a lesson needs.")
+    parser.add_argument("paths", nargs="*", type=Path, help="default: every lesson")
+    for path in parser.parse_args().paths or lessons():
+        minutes = of_lesson(path)
+        said = stated(path)
+        title = f"title: {said[0]}, {said[1]}" if said else "title: not yet in the words of tools/minutes.py"
+        print(f"{path.stem:24} core {minutes.core:4.0f}, with the exercises {minutes.whole:4.0f}; {title}")
+
+
+if __name__ == "__main__":
+    main()
