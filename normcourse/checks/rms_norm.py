@@ -1,15 +1,17 @@
 """Checks of lesson 03, RMSNorm: one per exercise."""
 
+import copy
 import math
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from normcourse import draw
+from normcourse import draw, training
 from normcourse.checks.probes import unchanged
+from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, exercise, expect, parts
-from normlib import functional, gradients
+from normlib import functional, gradients, layers
 
 MAX_DIFFERING = 0.02  # of half-precision outputs: float32 instead of float64 inside moves well under 0.1 %
 
@@ -41,7 +43,7 @@ def rms_norm(student) -> None:
     _half_rows(student)
 
 
-@exercise("Exercise 3 (fold the centring)")
+@exercise("Exercise 4 (fold the centring)")
 def fold_centring(student) -> None:
     """student(weight, bias) -> the same for the layer that writes the centred row.  [EQ-RMS-FOLD]"""
     for out, inputs in ((5, 5), (6, 3)):
@@ -59,7 +61,7 @@ def fold_centring(student) -> None:
         expect(got_bias, bias - bias.mean(), slips, "the bias")
 
 
-@exercise("Exercise 4 (Gemma's gain)")
+@exercise("Exercise 3 (Gemma's gain)")
 def gemma_rms_norm(student) -> None:
     """student(x, stored, eps): the gain is 1 + stored, added in float32; one rounding.  [EQ-RMS]"""
     x, stored, eps = 1 + draw(4, 4), 0.3 * draw(4, seed=1), 0.1
@@ -79,6 +81,115 @@ def gemma_rms_norm(student) -> None:
 
     _gemma_in_bfloat16(student)
     _no_overflow(_call(student, (300 * draw(4, 64)).half(), torch.zeros(64).half(), 1e-6))
+
+
+@exercise("Exercise 5 (fold a network)")
+def fold_network(student) -> None:
+    """student(net) -> a net with RMSNorm in place of LayerNorm and the same outputs.  [EQ-RMS-FOLD]"""
+    for seed, (depth, width) in enumerate(((1, 8), (3, 12))):
+        net = _restless(training.transformer(layers.LayerNorm, depth=depth, width=width, heads=2), seed)
+        before = copy.deepcopy(net.state_dict())
+        x = draw(5, 64, seed=9)
+        want = net(x).detach()
+        got = student(net)
+        if not isinstance(got, nn.Module):
+            raise Slip(f"expected a network, got {describe(got)}. Return the new net.")
+        after = net.state_dict()
+        if list(after) != list(before) or any(not torch.equal(after[name], before[name]) for name in before):
+            raise Slip("the net that was passed in has changed. Work on copy.deepcopy(net).")
+        kinds = [type(module).__name__ for module in got.modules()]
+        if "LayerNorm" in kinds:
+            raise Slip(f"{kinds.count('LayerNorm')} LayerNorm left: each becomes an RMSNorm, the last one too.")
+        if kinds.count("RMSNorm") != 2 * depth + 1:
+            raise Slip(f"expected {2 * depth + 1} RMSNorm, found {kinds.count('RMSNorm')}.")
+        wrong = {text: _converted(net, **left_out)(x).detach() for text, left_out in NETWORK_SLIPS.items()}
+        expect(got(x).detach(), want, wrong, "the logits", rtol=1e-8, atol=1e-10)
+
+
+NETWORK_SLIPS = {
+    "the layers are swapped, and nothing is folded: centre everything that writes to the stream, and pass "
+    "each norm's bias on to its reader.": {"writers": (), "biases": False},
+    "the writers are not centred: embed, positions, and the last Linear of each branch.": {"writers": ()},
+    "the positions are a writer, too: subtract the mean of each row of positions.weight.": {
+        "writers": ("embed", "branches")
+    },
+    "embed is a writer, too: it is the first that writes to the stream.": {
+        "writers": ("positions", "branches")
+    },
+    "the branches write to the stream: centre attention's output and the second Linear of each MLP.": {
+        "writers": ("embed", "positions")
+    },
+    "attention's output is a writer, too.": {"writers": ("embed", "positions", "mlp")},
+    "the second Linear of each MLP is a writer, too.": {"writers": ("embed", "positions", "attention")},
+    "the norms' biases are lost: add weight @ norm.bias to the bias of the layer that reads.": {
+        "biases": False
+    },
+    "the last norm's bias is lost: the head reads it.": {"last_bias": False},
+    "the norms' gains are lost: the new layer needs the old one's weight.": {"gains": False},
+    "the mean over the output units is axis 0 of a weight; over axis 1 you centre the layer's input.": {
+        "axis": 1
+    },
+    "the writers' biases are part of what they write: subtract their mean.": {"writer_biases": False},
+    "the bias of a norm is added to the reader as it is; it goes through the reader's weight: "
+    "weight @ norm.bias.": {"through": False},
+}
+
+
+@torch.no_grad()
+def _restless(net: nn.Module, seed: int) -> nn.Module:
+    """The net with random numbers in everything that a fresh one has at 0 or 1."""
+    for number, parameter in enumerate(net.parameters()):
+        if parameter.dim() == 1 or parameter.shape[0] == 8:
+            parameter.add_(0.3 + 0.3 * draw(*parameter.shape, seed=100 * seed + number))
+    return net
+
+
+@torch.no_grad()
+def _converted(
+    net: nn.Module,
+    *,
+    writers: tuple = ("embed", "positions", "branches"),
+    biases: bool = True,
+    last_bias: bool = True,
+    gains: bool = True,
+    axis: int = 0,
+    writer_biases: bool = True,
+    through: bool = True,
+) -> nn.Module:
+    """What is to be returned, or with something left out."""
+    net = copy.deepcopy(net)
+    _, embed, positions, *blocks, last, _, head = net
+    norms = [(block, "norm", _ends(block.branch)[0]) for block in blocks]
+    written = [embed] if "embed" in writers else []
+    for block in blocks:
+        kind = "attention" if isinstance(block.branch, training.Attention) else "mlp"
+        if "branches" in writers or kind in writers:
+            written.append(_ends(block.branch)[1])
+    for layer in written:
+        layer.weight -= layer.weight.mean(axis, keepdim=True)
+        if writer_biases:
+            layer.bias -= layer.bias.mean()
+    if "positions" in writers:
+        positions.weight -= positions.weight.mean(-1, keepdim=True)
+    for owner, name, reader in [*norms, (net, str(len(net) - 3), head)]:
+        norm = getattr(owner, name)
+        if biases and (last_bias or norm is not last):
+            if through:
+                reader.bias += reader.weight @ norm.bias
+            else:
+                reader.bias += norm.bias.mean()
+        new = layers.RMSNorm(norm.normalized_shape, eps=norm.eps)
+        if gains:
+            new.weight.copy_(norm.weight)
+        setattr(owner, name, new)
+    return net
+
+
+def _ends(branch: nn.Module) -> tuple[nn.Linear, nn.Linear]:
+    """The layer that reads the stream, and the one that writes to it."""
+    if isinstance(branch, training.Attention):
+        return branch.qkv, branch.output
+    return branch[0], branch[2]
 
 
 def _gemma_in_bfloat16(student) -> None:
