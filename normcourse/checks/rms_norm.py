@@ -99,7 +99,9 @@ def fold_network(student) -> None:
             raise Slip("the net that was passed in has changed. Work on copy.deepcopy(net).")
         kinds = [type(module).__name__ for module in got.modules()]
         if "LayerNorm" in kinds:
-            raise Slip(f"{kinds.count('LayerNorm')} LayerNorm left: each becomes an RMSNorm, the last one too.")
+            raise Slip(
+                f"{kinds.count('LayerNorm')} LayerNorm left: each becomes an RMSNorm, the last one too."
+            )
         if kinds.count("RMSNorm") != 2 * depth + 1:
             raise Slip(f"expected {2 * depth + 1} RMSNorm, found {kinds.count('RMSNorm')}.")
         wrong = {text: _converted(net, **left_out)(x).detach() for text, left_out in NETWORK_SLIPS.items()}

@@ -324,7 +324,8 @@ def references(notebook):
     text = "\n\n".join(cell.source for cell in notebook.markdown)
     steps = {int(number) for number in re.findall(r"\*\*Step (\d+)", text)}
     for cell in notebook.markdown:
-        plain = re.sub(r"```.*?```|`[^`\n]+`|\]\([^)]*\)", " ", cell.source, flags=re.S)
+        no_text = r"```.*?```|`[^`\n]+`|\]\([^)]*\)|with the exercises \d+"  # the last: minutes, in a title
+        plain = re.sub(no_text, " ", cell.source, flags=re.S)
         for number in named("lessons?", plain):
             if number not in LESSONS:
                 yield f"{cell.id}: there is no lesson {number}: lessons are named 00 to 08, side lessons 00a"
