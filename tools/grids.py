@@ -35,6 +35,8 @@ SGD_RATES = [3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 3.0]
 SLOPES = [0.1, 0.2, 0.5, 1.0, 2.0]
 TRANSFORMER = {"build": "transformer", "depth": 2, "width": 16, "heads": 2}
 RESIDUAL = {"build": "residual_mlp", "depth": 6, "width": 32, "placement": "pre"}
+SHALLOW = {"build": "mlp", "depth": 3, "width": 32}
+PAIRS = {"steps": 600, "batch_size": 2, "optimizer": "sgd", "warmup": 0, "evaluate_every": 150}
 DIGITS = {"name": "digits", "train": 1000, "validation": 397, "test": 400}
 
 
@@ -98,6 +100,12 @@ GRIDS = {
         EVERYWHERE, {"build": "cnn", "depth": 4, "channels": 8}, ADAM | {"evaluate_every": 10}
     ),
     "capstone_residual_sgd": grid(MAIN, RESIDUAL, ADAM | {"optimizer": "sgd"}, rates=SGD_RATES),
+    "batch_of_2": grid(
+        ["batch_norm", "layer_norm"],
+        SHALLOW,
+        ADAM | PAIRS,
+        rates=[1e-2, 3e-2, 1e-1],
+    ),
 }
 
 
