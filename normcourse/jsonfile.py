@@ -31,7 +31,9 @@ def read(path: Path, make: str) -> dict:
 
 
 def write(path: Path, record: Mapping) -> None:
-    """One field a line, and one line for each element of a list; the former file stays until then."""
+    """One field a line, and one line for each element of a list;
+    the former file stays until then.
+    """
     fields = [f" {_text(name)}: {_lines(value)}" for name, value in record.items()]
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".tmp")

@@ -1,4 +1,6 @@
-"""Which exercises the reader has solved: `make lab` names the file, and without it nothing is written."""
+"""Which exercises the reader has solved:
+`make lab` names the file, and without it nothing is written.
+"""
 
 import contextlib
 import json
@@ -9,7 +11,10 @@ VARIABLE = "NORMLIB_SOLVED"  # holds the path of the file while the lab runs
 
 
 def remember(lesson: str, exercise: str) -> None:
-    """Note that a check of this lesson said [ok]. A file that cannot be read or written is left alone."""
+    """Note that a check of this lesson said [ok].
+
+    A file that cannot be read or written is left alone.
+    """
     path = os.environ.get(VARIABLE)
     if path:
         with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):

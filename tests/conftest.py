@@ -5,7 +5,8 @@ import os
 import pytest
 import torch
 
-# Triton decides when it is first imported, which torch.compile may do: without a GPU it is to interpret.
+# Triton decides when it is first imported, which torch.compile may do: without a GPU it is to
+# interpret.
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 

@@ -1,7 +1,9 @@
-"""Start the longest files first (`-p tests.longest_first`): no worker shall end alone with a long one.
+"""Start the longest files first (`-p tests.longest_first`):
+no worker shall end alone with a long one.
 
-How long each file took is kept in pytest's cache. Before the first run the notebooks come first, those of
-many cells before those of few; then the test files, those of few tests, which are the long ones, first.
+How long each file took is kept in pytest's cache. Before the first run the notebooks come first,
+those of many cells before those of few; then the test files, those of few tests, which are the long
+ones, first.
 """
 
 from collections import Counter

@@ -1,4 +1,6 @@
-"""claims.yaml is complete, its links lead somewhere, and claims.md is what tools/claims.py makes of it."""
+"""claims.yaml is complete, its links lead somewhere,
+and claims.md is what tools/claims.py makes of it.
+"""
 
 import ast
 import json
@@ -42,7 +44,11 @@ def fault(place: str) -> str | None:
     if number not in tool.lessons():
         return f"there is no lesson {number}"
     there = code_cells(tool.lessons()[number])
-    return None if cell in there else f"lesson {number} has no code cell {cell}; it has {', '.join(there)}"
+    return (
+        None
+        if cell in there
+        else f"lesson {number} has no code cell {cell}; it has {', '.join(there)}"
+    )
 
 
 def asserts(place: str) -> bool:

@@ -1,4 +1,6 @@
-"""Every term of the glossary is in a lesson, and the page is what tools/glossary.py makes of the data."""
+"""Every term of the glossary is in a lesson,
+and the page is what tools/glossary.py makes of the data.
+"""
 
 import glossary as tool
 import pytest
@@ -29,6 +31,7 @@ def test_the_page_is_what_the_tool_makes():
 def test_terms_are_found_as_words():
     texts = {"00": "re-scaling the layers", "01": "A unit\nvector, scaled"}
     found = {
-        word: tool.first_lesson({"en": word}, texts) for word in ("layer", "scale", "unit vector", "caling")
+        word: tool.first_lesson({"en": word}, texts)
+        for word in ("layer", "scale", "unit vector", "caling")
     }
     assert found == {"layer": "00", "scale": "01", "unit vector": "01", "caling": None}

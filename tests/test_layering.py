@@ -13,8 +13,10 @@ FILES = sorted(path for house in HOUSES for path in (ROOT / house).rglob("*.py")
 MAY_IMPORT = {  # room -> the rooms it may import
     "functional": set(),
     "kernels": set(),
-    "gradients": {"functional"},  # its checks of arguments, no formula: see the second witness below
-    "fused": {"functional", "gradients", "kernels"},  # functional: the same checks, and vmap and torch.func
+    # its checks of arguments, no formula: see the second witness below
+    "gradients": {"functional"},
+    # functional: the same checks, and vmap and torch.func
+    "fused": {"functional", "gradients", "kernels"},
     "layers": {"functional", "fused"},
     "surgery": {"layers"},
     "normlib": {"functional", "gradients", "layers", "fused"},
@@ -64,7 +66,9 @@ def rooms_used(tree):
 
 
 def each_file(test):
-    return pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))(test)
+    return pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))(
+        test
+    )
 
 
 @each_file
@@ -96,7 +100,9 @@ CHECKS = "normlib.functional.validation"  # which may be imported: it holds no f
 def not_plain(tree):
     """What a file uses beside plain arithmetic and checks, as an attribute or by import."""
     used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    modules = {name for name in imported(tree) if name != CHECKS and not name.startswith(f"{CHECKS}.")}
+    modules = {
+        name for name in imported(tree) if name != CHECKS and not name.startswith(f"{CHECKS}.")
+    }
     used |= {word for name in modules for word in name.split(".")}
     return (used & NOT_PLAIN) | ({name.split(".")[0] for name in modules} - PLAIN_MODULES)
 

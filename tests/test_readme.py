@@ -1,4 +1,6 @@
-"""The README's picture is the lesson's, its table is the lessons there are, its links lead somewhere."""
+"""The README's picture is the lesson's,
+its table is the lessons there are, its links lead somewhere.
+"""
 
 import importlib.util
 import re
@@ -31,7 +33,9 @@ def test_the_table_lists_every_lesson_with_its_question_and_minutes():
         row = next((line for line in README.splitlines() if line.startswith(f"| {number} ")), "")
         assert f"](notebooks/{path.name})" in row, f"README's table has no row for {path.name}"
         stated = minutes.stated(path)
-        whole = stated[1] if stated else int(re.findall(r"(\d+) minutes", path.read_text("utf-8"))[0])
+        whole = (
+            stated[1] if stated else int(re.findall(r"(\d+) minutes", path.read_text("utf-8"))[0])
+        )
         listed = int(row.split("|")[3])
         assert whole == listed, f"{path.name} says {whole} minutes, the README {listed}"
 
@@ -64,7 +68,9 @@ def test_the_map_names_every_folder_there_is():
     for folder in ("notebooks", "normlib", "normcourse", "tests", "tools"):
         assert folder in named, f"the map leaves out {folder}/"
     for folder in ("normlib", "normcourse"):
-        packages = {str(path.parent.relative_to(ROOT)) for path in (ROOT / folder).glob("*/__init__.py")}
+        packages = {
+            str(path.parent.relative_to(ROOT)) for path in (ROOT / folder).glob("*/__init__.py")
+        }
         assert packages <= named, f"the map leaves out {sorted(packages - named)}"
 
 

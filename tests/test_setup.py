@@ -1,4 +1,7 @@
-"""The way in: environment, learner's copy, conda door. None needs a network: a fake pip stands in."""
+"""The way in: environment, learner's copy, conda door.
+
+None needs a network: a fake pip stands in.
+"""
 
 import os
 import re
@@ -37,7 +40,9 @@ def pins():
 
 
 def installed(root):
-    """Name and version of each distribution that `root` needs on this machine, by the installed metadata."""
+    """Name and version of each distribution that `root` needs on this machine,
+    by the installed metadata.
+    """
     todo, seen, found = [Requirement(root)], set(), {}
     while todo:
         requirement = todo.pop()
@@ -47,13 +52,19 @@ def installed(root):
         for extra in {"", *requirement.extras} - {extra for known, extra in seen if known == name}:
             seen.add((name, extra))
             needs = map(Requirement, distribution.requires or [])
-            todo += [need for need in needs if need.marker is None or need.marker.evaluate({"extra": extra})]
+            todo += [
+                need
+                for need in needs
+                if need.marker is None or need.marker.evaluate({"extra": extra})
+            ]
     return found
 
 
 @pytest.fixture
 def clone(tmp_path):
-    """What the set-up needs, in a folder with a space in its name; pip is a fake that keeps a log."""
+    """What the set-up needs, in a folder with a space in its name;
+    pip is a fake that keeps a log.
+    """
     folder = tmp_path / "my course"
     shutil.copytree(ROOT / "tools", folder / "tools", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
@@ -63,14 +74,18 @@ def clone(tmp_path):
 
 
 def set_up(clone, **variables):
-    """`make environment` in `clone` with nothing of this process's environment but what is given."""
+    """`make environment` in `clone` with nothing of
+    this process's environment but what is given.
+    """
     variables = {"PATH": os.environ["PATH"], **variables}
     make = [shutil.which("make"), "-s", "environment"]
     return subprocess.run(make, cwd=clone, env=variables, capture_output=True, text=True)
 
 
 def sentence(run):
-    """The one line that is left of a failed run's complaints when make's own has been taken away."""
+    """The one line that is left of a failed run's
+    complaints when make's own has been taken away.
+    """
     lines = [line for line in run.stderr.splitlines() if not line.startswith("make")]
     assert run.returncode != 0
     assert len(lines) == 1, run.stderr
@@ -89,7 +104,9 @@ def test_every_distribution_is_pinned_at_the_version_that_is_installed():
     pinned = pins()
     assert len(found) > 50  # the walk went down to the dependencies of dependencies
     wrong = {
-        name: str(version) for name, version in found.items() if version.public not in pinned.get(name, "")
+        name: str(version)
+        for name, version in found.items()
+        if version.public not in pinned.get(name, "")
     }
     assert wrong == {}
 
@@ -107,12 +124,21 @@ def test_conda_door_leads_to_the_same_environment(tmp_path):
         shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(ROOT / "normlib", tmp_path / "normlib")
     (tmp_path / "requirements.txt").write_text("\n".join(pip["pip"]))
-    pip_install = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-index", "--no-build-isolation"]
+    pip_install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--dry-run",
+        "--no-index",
+        "--no-build-isolation",
+    ]
     run = subprocess.run(
         [*pip_install, "-r", "requirements.txt"], cwd=tmp_path, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
-    # Without an index everything but the package itself must be here already, at the pinned version.
+    # Without an index everything but the package itself must be here already, at the pinned
+    # version.
     assert [line for line in run.stdout.splitlines() if line.startswith("Would install")] == [
         f"Would install {project['name']}-{project['version']}"
     ]
@@ -127,7 +153,8 @@ def test_no_python_stops_with_one_sentence(clone):
 def test_old_or_broken_python_stops_with_one_sentence(clone):
     pretend = "import sys; sys.version_info = (3, 9, 18); exec(sys.argv[1])"
     program(clone / "bin/python3", f'#!{SHELL}\nexec "{sys.executable}" -c "{pretend}" "$2"\n')
-    program(clone / "bin/python3.12", f"#!{SHELL}\nexit 127\n")  # as a pyenv shim without a Python behind it
+    # as a pyenv shim without a Python behind it
+    program(clone / "bin/python3.12", f"#!{SHELL}\nexit 127\n")
     assert "No Python 3.11 or newer" in sentence(set_up(clone, PATH=str(clone / "bin")))
     assert "No Python 3.11 or newer" in sentence(set_up(clone, PYTHON=str(clone / "bin/python3")))
     assert not (clone / ".venv").exists()
@@ -151,7 +178,9 @@ def environment(clone):
 
 
 @needs_shell
-def test_failed_installation_stops_with_one_sentence_and_the_next_run_starts_anew(clone, environment):
+def test_failed_installation_stops_with_one_sentence_and_the_next_run_starts_anew(
+    clone, environment
+):
     (clone / "pip-fails").touch()
     assert "run the same command again" in sentence(set_up(clone, PYTHON=sys.executable))
     (clone / "pip-fails").unlink()
@@ -189,7 +218,13 @@ def test_another_torch_is_installed_without_the_pins_of_the_usual_one(clone, env
 
     # The usual one comes back as soon as nobody asks for another.
     assert set_up(clone, PYTHON=sys.executable).returncode == 0
-    assert (clone / "pip.log").read_text().splitlines()[-1].split("-c ")[1].startswith("constraints.txt ")
+    assert (
+        (clone / "pip.log")
+        .read_text()
+        .splitlines()[-1]
+        .split("-c ")[1]
+        .startswith("constraints.txt ")
+    )
 
 
 def test_constraints_leave_room_for_the_lowest_torch():

@@ -1,4 +1,6 @@
-"""The functions that judge closeness accept what they promise, and see the smallest error above it."""
+"""The functions that judge closeness accept what they promise,
+and see the smallest error above it.
+"""
 
 import pytest
 import torch

@@ -1,23 +1,29 @@
-"""How close is close: every kind of tolerance of the tests, with its reason, and the functions that apply it.
+"""How close is close: every kind of tolerance of the tests,
+with its reason, and the functions that apply it.
 
-Truth is float64 or a second derivation. A tolerance is derived from the number of roundings, never tried out.
-A unit is torch.finfo(dtype).eps: float64 2.2e-16, float32 1.2e-7, float16 9.8e-4, bfloat16 7.8e-3.
+Truth is float64 or a second derivation. A tolerance is derived from the number of roundings, never
+tried out. A unit is torch.finfo(dtype).eps: float64 2.2e-16, float32 1.2e-7, float16 9.8e-4,
+bfloat16 7.8e-3.
 
-- float64 norms with torch: assert_same_float64, (terms + 16) units of the largest number. Each operation
-  rounds by at most one unit of numbers so large.
-- float16 and bfloat16 with float64: assert_rounded_once, half a unit of the value, and float32's error.
-  They are computed in float32 and rounded once, at the end.
-- float32 with float64: assert_rounded_once with the error of the sums alone. Nothing is rounded at the end.
-- the kernels with float64: kernel_device.assert_near, the same; a whole unit for bfloat16 in Triton's
-  interpreter, which cuts off where a GPU rounds.
-- the same numbers in another layout, twice, or stored: assert_same_bits or torch.equal. Nothing may differ.
-- a closed formula with autograd, both float64: rtol = atol = 1e-12 or 1e-13. Sums of at most some hundred
-  terms of order 1, each rounded by 1e-16.
+- float64 norms with torch: assert_same_float64, (terms + 16) units of the largest number. Each
+  operation rounds by at most one unit of numbers so large.
+- float16 and bfloat16 with float64: assert_rounded_once, half a unit of the value, and float32's
+  error. They are computed in float32 and rounded once, at the end.
+- float32 with float64: assert_rounded_once with the error of the sums alone. Nothing is rounded at
+  the end.
+- the kernels with float64: kernel_device.assert_near, the same; a whole unit for bfloat16 in
+  Triton's interpreter, which cuts off where a GPU rounds.
+- the same numbers in another layout, twice, or stored: assert_same_bits or torch.equal. Nothing may
+  differ.
+- a closed formula with autograd, both float64: rtol = atol = 1e-12 or 1e-13. Sums of at most some
+  hundred terms of order 1, each rounded by 1e-16.
 - statistics of random draws: 4 or 5 standard deviations; the variance stands beside each.
-- what a timed function returns: TOLERANCE in normcourse/timing/material.py, by dtype. It is to find another
-  formula and does not judge roundings.
-- an answer to an exercise: rtol and atol of expect in normcourse/checks/verdict.py. A learner may round.
-- a stored output of a notebook: none, the text is the same. Lessons print what is true on every machine.
+- what a timed function returns: TOLERANCE in normcourse/timing/material.py, by dtype. It is to find
+  another formula and does not judge roundings.
+- an answer to an exercise: rtol and atol of expect in normcourse/checks/verdict.py. A learner may
+  round.
+- a stored output of a notebook: none, the text is the same. Lessons print what is true on every
+  machine.
 """
 
 import torch
@@ -34,8 +40,9 @@ def computed_in(dtype: torch.dtype) -> torch.dtype:
 def assert_same_float64(got, want, terms):
     """Equal up to float64 rounding, and in shape and dtype.
 
-    A result is a sum of at most `terms` products of numbers near 1 and of 1/std, at most LARGEST_RSTD, made
-    in some 16 operations; each rounds by at most eps. Cancellation makes a result smaller, not its error.
+    A result is a sum of at most `terms` products of numbers near 1 and of 1/std, at most
+    LARGEST_RSTD, made in some 16 operations; each rounds by at most eps. Cancellation makes a
+    result smaller, not its error.
     """
     assert want.dtype == torch.float64
     scale = max(LARGEST_RSTD, want.abs().max().item()) if want.numel() else 1.0
@@ -45,7 +52,8 @@ def assert_same_float64(got, want, terms):
 def assert_rounded_once(got, want, error, last=0.5):
     """got is want, but for `error` of the arithmetic, and for its dtype's rounding at the end.
 
-    error: a number or tensor, absolute. last: in units; 0.5 is to nearest, 1.0 is cut off. A dtype that is
+    error: a number or tensor, absolute. last: in units; 0.5 is to nearest, 1.0 is cut off. A dtype
+        that is
     computed in itself has no rounding at the end. The smallest subnormal number is always allowed.
     """
     limits = torch.finfo(got.dtype)

@@ -1,6 +1,8 @@
-"""Measure what the norms cost: `python tools/bench.py [--gpu] [--record FILE] [--minutes M] [--fresh]`.
+"""Measure what the norms cost:
+`python tools/bench.py [--gpu] [--record FILE] [--minutes M] [--fresh]`.
 
-Prints a table and writes a record, case by case: an interrupted command goes on where it stopped. Without
+Prints a table and writes a record, case by case: an interrupted command goes on where it stopped.
+Without
 --record the record is your own, in my/, and the course's in notebooks/records/ stays as it is.
 """
 
@@ -22,7 +24,8 @@ from normcourse import timing
 from normcourse.timing.records import check_entry, entry
 
 ROOT = Path(__file__).resolve().parents[1]
-# glibc hands large blocks back to the system at once, which maps and clears new pages for the next call.
+# glibc hands large blocks back to the system at once, which maps and clears new pages for the next
+# call.
 WARM = {
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": "17179869184",
@@ -54,7 +57,9 @@ def begin(path: Path, device: str, command: str) -> dict:
 def measure(
     case: Case, device, absent: dict[str, str], *, seconds: float, compiled: bool = True
 ) -> timing.Result:
-    """One case; an optional contender that fails is left out and named in `absent`, with the reason."""
+    """One case; an optional contender that fails is left out and named in `absent`,
+    with the reason.
+    """
     candidates, reference = field(case, absent, compiled=compiled and case.compiles())
     while True:
         try:
@@ -124,7 +129,9 @@ def complete(
             bar.set_description(case.title())
             if compiled:
                 torch.compiler.reset()  # or the memory of all cases stays with it
-            once = partial(measure, case, device, record["absent"], seconds=seconds, compiled=compiled)
+            once = partial(
+                measure, case, device, record["absent"], seconds=seconds, compiled=compiled
+            )
             result = believable(case, record["absent"], once)
             if result is not None:
                 record["results"].append(result)
@@ -178,7 +185,9 @@ def gains(record: dict) -> str:
 
 
 def on_cpu(options: argparse.Namespace) -> int:
-    """Both allocators, each in a process of its own: the settings are read when a process starts."""
+    """Both allocators, each in a process of its own:
+    the settings are read when a process starts.
+    """
     plain = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")}
     parts = {"as it comes": plain}
     if platform.libc_ver()[0] == "glibc":
@@ -205,13 +214,19 @@ def on_cpu(options: argparse.Namespace) -> int:
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure what the norms cost, and keep a record.")
     parser.add_argument("--gpu", action="store_true", help="the grid on a CUDA device")
-    parser.add_argument("--record", type=Path, help="default: my/timing_cpu.json or my/timing_gpu.json")
-    parser.add_argument("--minutes", type=float, default=8.0, help="stop before a case after this time")
+    parser.add_argument(
+        "--record", type=Path, help="default: my/timing_cpu.json or my/timing_gpu.json"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=8.0, help="stop before a case after this time"
+    )
     parser.add_argument(
         "--seconds", type=float, help="for the rounds of one case: 2 on the CPU, 0.5 on a GPU"
     )
     parser.add_argument("--fresh", action="store_true", help="begin the record anew")
-    parser.add_argument("--no-compile", dest="compile", action="store_false", help="without torch.compile")
+    parser.add_argument(
+        "--no-compile", dest="compile", action="store_false", help="without torch.compile"
+    )
     parser.add_argument("--part", help=argparse.SUPPRESS)  # one allocator, in this process
     options = parser.parse_args(arguments)
     options.record = options.record or ROOT / f"my/timing_{'gpu' if options.gpu else 'cpu'}.json"
@@ -222,7 +237,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
     if options.gpu and not torch.cuda.is_available():
-        print("make bench GPU=1 needs a CUDA device, and torch finds none here. make bench measures the CPU.")
+        print(
+            "make bench GPU=1 needs a CUDA device, and torch finds none here. "
+            "make bench measures the CPU."
+        )
         return 2
     if options.fresh:
         options.record.unlink(missing_ok=True)
@@ -246,7 +264,10 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nInterrupted: what is measured is kept, and the same command goes on.", file=sys.stderr)
+        print(
+            "\nInterrupted: what is measured is kept, and the same command goes on.",
+            file=sys.stderr,
+        )
         return 130
     print("\n\n".join(filter(None, (table(record), ratios(record), gains(record)))))
     return 0

@@ -18,11 +18,13 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 OPS = ("layer_norm", "rms_norm", "dyt", "dyisru")
 ARTICLES = ((128, 512), (512, 1024), (2048, 2048))  # tokens, hidden
 NOT_TIMED = {
-    "layer_norm forward+backward bfloat16 on the CPU": "torch adds the weight's gradient up in bfloat16, a "
+    "layer_norm "
+    "forward+backward bfloat16 on the CPU": "torch adds the weight's gradient up in bfloat16, a "
     "tenth off at 2048 rows: the time of a wrong result is no contender's (fused takes torch's)"
 }
 WIDTHS = (4096, 1024, 8192, 16384)
-TENSORS_MOVED = {"forward": 2, "backward": 3, "forward+backward": 5}  # x, y; x, dy, dx; parameters left out
+# x, y; x, dy, dx; parameters left out
+TENSORS_MOVED = {"forward": 2, "backward": 3, "forward+backward": 5}
 ENTRIES = {
     "forward": lambda f: f,
     "backward": timing.backward_of,
@@ -32,7 +34,10 @@ ENTRIES = {
 
 @dataclass(frozen=True)
 class Case:
-    """One measurement. `way` is "forward", "backward" or "forward+backward"; the record calls it "pass"."""
+    """One measurement.
+
+    `way` is "forward", "backward" or "forward+backward"; the record calls it "pass".
+    """
 
     op: str
     way: str
@@ -51,8 +56,14 @@ class Case:
         return f"{self.op} {self.way}, {shape}, {self.dtype}, allocator {self.allocator}"
 
     def compiles(self) -> bool:
-        """Is torch.compile among the contenders? On a CPU not everywhere: it takes longer than the timing."""
-        long = {("all", "forward+backward", "float32"), *((op, "forward", "bfloat16") for op in OPS)}
+        """Is torch.compile among the contenders?
+
+        On a CPU not everywhere: it takes longer than the timing.
+        """
+        long = {
+            ("all", "forward+backward", "float32"),
+            *((op, "forward", "bfloat16") for op in OPS),
+        }
         return torch.cuda.is_available() or (self.op, self.way, self.dtype) not in long
 
     def moved_bytes(self) -> int:
@@ -60,7 +71,9 @@ class Case:
 
     def inputs(self, generator: torch.Generator) -> tuple[Tensor, ...]:
         """(dy,) x, weight, bias, parameter; drawn in the dtype itself, the parameter 0.5."""
-        draw = partial(torch.randn, generator=generator, device=generator.device, dtype=DTYPES[self.dtype])
+        draw = partial(
+            torch.randn, generator=generator, device=generator.device, dtype=DTYPES[self.dtype]
+        )
         count = 1 if self.way == "forward" else 2
         rows = [draw(self.tokens, self.hidden) for _ in range(count)]
         weight = 1 + 0.1 * draw(self.hidden)
@@ -71,7 +84,8 @@ class Case:
         return *rows, weight, bias, parameter
 
 
-# Every contender of the norms is called as f(x, weight, bias, parameter) and uses what it has use for.
+# Every contender of the norms is called as f(x, weight, bias, parameter) and uses what it has use
+# for.
 def _of(library, op: str) -> Callable:
     if op == "layer_norm":
         return lambda x, w, b, p: library.layer_norm(x, w.shape, w, b, EPS)
@@ -94,19 +108,28 @@ def truth(op: str) -> Callable:
 
 
 def contenders(op: str, absent: dict[str, str], *, compiled: bool) -> dict[str, Callable]:
-    """name: f for one function. Who should be there and is not is written into `absent`, with the reason."""
+    """name: f for one function.
+
+    Who should be there and is not is written into `absent`, with the reason.
+    """
     if op == "rsqrt":
         return {"rsqrt": torch.rsqrt, "1/sqrt": lambda x: 1 / torch.sqrt(x)}
     found = {"torch": _of(F, op)} if op in ("layer_norm", "rms_norm") else {}
     found |= {"formula": _of(functional, op), "fused": _of(fused, op)}
     if compiled and _has_compiler(absent):
-        # static shapes, a function of its own for each case: nobody pays for another case's generality
+        # static shapes, a function of its own for each case: nobody pays for another case's
+        # generality
         found["compile"] = torch.compile(_of(functional, op), dynamic=False)
     return found | _peers(op, absent)
 
 
 def _has_compiler(absent: dict[str, str]) -> bool:
-    if torch.cuda.is_available() or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++"):
+    if (
+        torch.cuda.is_available()
+        or shutil.which("c++")
+        or shutil.which("g++")
+        or shutil.which("clang++")
+    ):
         return True
     absent["compile"] = "no C++ compiler"
     return False
@@ -142,8 +165,12 @@ def _quack(quack, op: str) -> Callable | None:
 PACKAGES = {"liger": ("liger_kernel.transformers.functional", _liger), "quack": ("quack", _quack)}
 
 
-def field(case: Case, absent: dict[str, str], *, compiled: bool) -> tuple[dict[str, Callable], object]:
-    """(candidates, reference) of a case; "all" puts every norm into one measurement, for paired ratios."""
+def field(
+    case: Case, absent: dict[str, str], *, compiled: bool
+) -> tuple[dict[str, Callable], object]:
+    """(candidates, reference) of a case;
+    "all" puts every norm into one measurement, for paired ratios.
+    """
     enter = ENTRIES[case.way]
     if case.op != "all":
         found = contenders(case.op, absent, compiled=compiled)

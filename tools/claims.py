@@ -1,4 +1,6 @@
-"""Write notebooks/reference/claims.md from claims.yaml, or with --check say whether it is up to date."""
+"""Write notebooks/reference/claims.md from claims.yaml,
+or with --check say whether it is up to date.
+"""
 
 import re
 import sys
@@ -19,9 +21,10 @@ VERDICTS = {
 }
 HEAD = """# The articles' claims
 
-The five articles that this course is made from make {count} checkable claims; [sources.md](sources.md) says
-which articles they are. Here each claim stands in our words, with a verdict, with what holds in its place,
-and with the place where the course shows or tests it. Lessons cite a claim by its id.
+The five articles that this course is made from make {count} checkable claims;
+[sources.md](sources.md) says which articles they are. Here each claim stands in our words, with a
+verdict, with what holds in its place, and with the place where the course shows or tests it.
+Lessons cite a claim by its id.
 Made from `claims.yaml` by `tools/claims.py`: edit the data, not this page.
 
 | verdict | meaning | claims |

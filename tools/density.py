@@ -1,8 +1,8 @@
 """How dense the code is: `python tools/density.py [--notebooks]`. It reports, and never fails.
 
-Tokens a code line (names, numbers, operators, strings; no comment, no docstring), packed assignments of calls
-(`a, b = f(), g()`) for 1,000 code lines, lines of more than 100 columns, and the median number of code lines
-of a notebook's visible cells. The aims are in CONTRIBUTING.md.
+Tokens a code line (names, numbers, operators, strings; no comment, no docstring), packed
+assignments of calls (`a, b = f(), g()`) for 1,000 code lines, lines of more than 100 columns, and
+the median number of code lines of a notebook's visible cells. The aims are in CONTRIBUTING.md.
 """
 
 import argparse
@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ["normlib", "normcourse", "tools", "tests"]
 COLUMNS = 100
 COUNTED = {tokenize.NAME, tokenize.NUMBER, tokenize.OP, tokenize.STRING}
-F_STRING_START = getattr(tokenize, "FSTRING_START", None)  # from Python 3.12 on an f-string is many tokens
+# from Python 3.12 on an f-string is many tokens
+F_STRING_START = getattr(tokenize, "FSTRING_START", None)
 F_STRING_END = getattr(tokenize, "FSTRING_END", None)
 
 

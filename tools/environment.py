@@ -1,8 +1,10 @@
-"""Make .venv: this package (editable) with its extras, and all they need exactly as in constraints.txt.
+"""Make .venv: this package (editable) with its extras,
+and all they need exactly as in constraints.txt.
 
-A stamp, removed first and written last, tells what was installed: while it fits, nothing is done; where there
-is none, an installation was interrupted, and .venv is made anew. A failure ends in a sentence on what to do.
-TORCH=2.11.0 in the environment installs that torch with what it brings along; all the rest stays as pinned.
+A stamp, removed first and written last, tells what was installed: while it fits, nothing is done;
+where there is none, an installation was interrupted, and .venv is made anew. A failure ends in a
+sentence on what to do. TORCH=2.11.0 in the environment installs that torch with what it brings
+along; all the rest stays as pinned.
 """
 
 import hashlib
@@ -23,7 +25,9 @@ COMES_WITH_TORCH = ("torch==", "triton==", "nvidia-", "cuda-")
 
 
 def goal():
-    """What the stamp has to say; with the path, because an editable install points to where the clone was."""
+    """What the stamp has to say;
+    with the path, because an editable install points to where the clone was.
+    """
     text = f"{ROOT}\n{TORCH}" + "".join(
         (ROOT / name).read_text() for name in ("constraints.txt", "pyproject.toml")
     )
@@ -41,12 +45,17 @@ def runs():
 def make_venv():
     if importlib.util.find_spec("ensurepip") is None:  # Debian and Ubuntu ship it apart
         package = "python{}.{}-venv".format(*sys.version_info)
-        sys.exit(f"To make .venv, run `sudo apt install {package}` first, then the same command again.")
-    made = subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], capture_output=True, text=True)
+        sys.exit(
+            f"To make .venv, run `sudo apt install {package}` first, then the same command again."
+        )
+    made = subprocess.run(
+        [sys.executable, "-m", "venv", "--clear", VENV], capture_output=True, text=True
+    )
     if made.returncode:
         reason = (made.stderr + made.stdout).strip().splitlines()[-1:]
         sys.exit(
-            f"{sys.executable} could not make .venv {reason}: mend that, then run the same command again."
+            f"{sys.executable} could not make .venv {reason}: mend that, "
+            "then run the same command again."
         )
 
 
@@ -65,8 +74,10 @@ def pip(*arguments):
     command = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "-c", constraints()]
     if subprocess.run([*command, *arguments], cwd=ROOT).returncode:
         sys.exit(
-            f"Installing {arguments[-1]} failed: mend what pip says above (often network or disk space, or "
-            "a Python too new for the constraints: PYTHON= names another), then run the same command again."
+            f"Installing {arguments[-1]} failed: "
+            "mend what pip says above (often network or disk space, or "
+            "a Python too new for the constraints: PYTHON= names another), "
+            "then run the same command again."
         )
 
 
@@ -77,8 +88,10 @@ def install():
     STAMP.unlink(missing_ok=True)
     pip("setuptools")
     if torch_args := shlex.split(os.environ.get("TORCH_ARGS", "")):
-        pip("--no-deps", *torch_args, "torch")  # the rest of torch's needs comes from the usual index
-    pip("--no-build-isolation", "-e", ".[lab,test]")  # so that the constraints hold for setuptools as well
+        # the rest of torch's needs comes from the usual index
+        pip("--no-deps", *torch_args, "torch")
+    # so that the constraints hold for setuptools as well
+    pip("--no-build-isolation", "-e", ".[lab,test]")
     STAMP.write_text(goal())
 
 
@@ -87,4 +100,6 @@ if __name__ == "__main__":
         if not (STAMP.exists() and STAMP.read_text() == goal() and runs()):
             install()
     except KeyboardInterrupt:
-        sys.exit("Interrupted before .venv was complete: run the same command again, it starts over.")
+        sys.exit(
+            "Interrupted before .venv was complete: run the same command again, it starts over."
+        )

@@ -1,8 +1,9 @@
 """Train the grids that lessons draw from: `python tools/experiments.py [--workers N] [NAME …]`.
 
-Each grid (tools/grids.py) has a record, a JSON file, written anew after every run: an interrupted command
-goes on where it stopped. Rates are chosen on the validation data with seeds that the final runs do not use.
-A run depends on its cell alone: neither the number of workers nor an interruption changes a record.
+Each grid (tools/grids.py) has a record, a JSON file, written anew after every run: an interrupted
+command goes on where it stopped. Rates are chosen on the validation data with seeds that the final
+runs do not use. A run depends on its cell alone: neither the number of workers nor an interruption
+changes a record.
 """
 
 import argparse
@@ -27,7 +28,8 @@ from normcourse import jsonfile, training
 from normcourse.training.records import key
 
 RECORDS = Path(__file__).resolve().parents[1] / "notebooks/records"
-Map = Callable[[list[dict], dict], Iterator[dict]]  # cells and settings to finished runs, in any order
+# cells and settings to finished runs, in any order
+Map = Callable[[list[dict], dict], Iterator[dict]]
 
 
 def versions() -> dict[str, str]:
@@ -54,10 +56,14 @@ def load(path: Path, name: str, settings: dict) -> dict:
     fix = f"Move {path.name} away to start anew."
     if record["experiment"] != name:
         theirs = record["experiment"]
-        raise training.RecordError(f"{path.name} is the record of {theirs!r}, not of {name!r}. {fix}")
+        raise training.RecordError(
+            f"{path.name} is the record of {theirs!r}, not of {name!r}. {fix}"
+        )
     if record["settings"] != settings:
         parts = [part for part in settings if settings[part] != record["settings"][part]]
-        raise training.RecordError(f"{path.name} was made with other settings ({', '.join(parts)}). {fix}")
+        raise training.RecordError(
+            f"{path.name} was made with other settings ({', '.join(parts)}). {fix}"
+        )
     return record
 
 
@@ -119,7 +125,8 @@ def _prepare_worker() -> None:
     _prepare()
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115  a terminal would ask for those bars
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers,
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # and they clear away scikit-learn's semaphores
+    # and they clear away scikit-learn's semaphores
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 
 
 @functools.cache
@@ -147,7 +154,9 @@ def workers(count: int) -> Iterator[Map]:
 def _options(arguments: list[str]) -> argparse.Namespace:
     names = ", ".join([*GRIDS, *PLANNED])
     parser = argparse.ArgumentParser(description="Train the grids that lessons draw from.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {names}; default: all of lessons")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {names}; default: all of lessons"
+    )
     parser.add_argument("--folder", type=Path, default=RECORDS, help="where the records are")
     parser.add_argument("--workers", type=int, default=2, help="processes of one thread each")
     options = parser.parse_args(arguments)
@@ -168,7 +177,9 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nInterrupted: finished runs are kept, and the same command goes on.", file=sys.stderr)
+        print(
+            "\nInterrupted: finished runs are kept, and the same command goes on.", file=sys.stderr
+        )
         return 130
     return 0
 

@@ -1,4 +1,6 @@
-"""Write notebooks/reference/glossary.md from glossary.yaml: the lesson of a term's first use is looked up."""
+"""Write notebooks/reference/glossary.md from glossary.yaml:
+the lesson of a term's first use is looked up.
+"""
 
 import json
 import re
@@ -12,9 +14,9 @@ DATA = REFERENCE / "glossary.yaml"
 PAGE = REFERENCE / "glossary.md"
 HEAD = """# Glossary, English and Chinese
 
-The terms of the five articles ([sources.md](sources.md)) and of this course. "First in" is the lesson that
-uses the term first, or the form of it in brackets. A warning says where the articles use
-a word in a sense that misleads.
+The terms of the five articles ([sources.md](sources.md)) and of this course. "First in" is the
+lesson that uses the term first, or the form of it in brackets. A warning says where the articles
+use a word in a sense that misleads.
 Made from `glossary.yaml` by `tools/glossary.py`: edit the data, not this page.
 
 | English | Chinese | first in | note |
@@ -32,7 +34,8 @@ def lessons() -> dict[str, str]:
     for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]*_*.ipynb")):
         cells = json.loads(path.read_text("utf-8"))["cells"]
         text = "\n".join("".join(cell["source"]) for cell in cells)
-        found[path.name.split("_")[0]] = re.sub(r"[*`\s]+", " ", text)  # a term may be set in bold or broken
+        # a term may be set in bold or broken
+        found[path.name.split("_")[0]] = re.sub(r"[*`\s]+", " ", text)
     return found
 
 
@@ -51,7 +54,11 @@ def first_lesson(term: dict, texts: dict[str, str]) -> str | None:
 def row(term: dict, texts: dict[str, str]) -> str:
     english = f"{term['en']} [{term['seen']}]" if "seen" in term else term["en"]
     note = term.get("note", "")
-    note = f"**Warning:** {term['warning']}" + (f" {note}" if note else "") if "warning" in term else note
+    note = (
+        f"**Warning:** {term['warning']}" + (f" {note}" if note else "")
+        if "warning" in term
+        else note
+    )
     cells = [english, term["zh"], first_lesson(term, texts) or "nowhere", note]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 

@@ -25,7 +25,9 @@ def defined_at_the_top(notebook: dict) -> set[str]:
 
 
 def hint(missing: str, notebook: Path) -> str:
-    """What to tell a reader whose cell lacks this name; empty where the first cell does not define it."""
+    """What to tell a reader whose cell lacks this name;
+    empty where the first cell does not define it.
+    """
     try:
         names = defined_at_the_top(json.loads(notebook.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, StopIteration, SyntaxError):

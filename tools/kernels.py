@@ -1,10 +1,10 @@
 """The kernels that run this project's notebooks: how each starts, and how long its cells may take.
 
-Importing torch and matplotlib takes longer than the cells of a short lesson. On Linux a kernel is therefore
-forked from a warm process, which has imported what WARM names and has done nothing else. Each kernel has
-its own memory, working directory and arguments, like one that was started anew; it imports normlib and
-normcourse itself. tests/notebooks/test_kernels.py compares the two kinds. On other systems, and with
-NORMLIB_FRESH_KERNELS=1, a kernel starts as Jupyter starts it.
+Importing torch and matplotlib takes longer than the cells of a short lesson. On Linux a kernel is
+therefore forked from a warm process, which has imported what WARM names and has done nothing else.
+Each kernel has its own memory, working directory and arguments, like one that was started anew; it
+imports normlib and normcourse itself. tests/notebooks/test_kernels.py compares the two kinds. On
+other systems, and with NORMLIB_FRESH_KERNELS=1, a kernel starts as Jupyter starts it.
 """
 
 import atexit
@@ -22,7 +22,8 @@ from threading import Lock
 
 from jupyter_client.provisioning import LocalProvisioner
 
-# For a cell that hangs; no measure of speed: a busy machine takes many times the 20 s of the longest cell.
+# For a cell that hangs; no measure of speed: a busy machine takes many times the 20 s of the
+# longest cell.
 CELL_TIMEOUT_S = 600
 WARM = (  # nothing that few lessons import: sympy adds a filter of warnings
     "ipykernel.kernelapp",
@@ -32,7 +33,8 @@ WARM = (  # nothing that few lessons import: sympy adds a filter of warnings
     "matplotlib.backends.backend_agg",
     "PIL.PngImagePlugin",
 )
-INLINE = "module://matplotlib_inline.backend_inline"  # what ipykernel sets before anything is imported
+# what ipykernel sets before anything is imported
+INLINE = "module://matplotlib_inline.backend_inline"
 
 
 def kernel_environment() -> dict[str, str]:
@@ -133,7 +135,9 @@ class ForkedProcess:
 
 
 def serve() -> None:
-    """The warm process: a line of input, [arguments, folder], is a kernel; its process id is the answer."""
+    """The warm process: a line of input, [arguments, folder], is a kernel;
+    its process id is the answer.
+    """
     del sys.path[0]  # the folder of this script, which a kernel does not have
     os.environ["JPY_PARENT_PID"] = str(os.getpid())
     backend = os.environ.get("MPLBACKEND")
@@ -153,7 +157,10 @@ def serve() -> None:
 
 
 def reap(*_) -> None:
-    """Let kernels that ended go. (If the signal were ignored, `time` would not count their CPU time.)"""
+    """Let kernels that ended go.
+
+    (If the signal were ignored, `time` would not count their CPU time.)
+    """
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

@@ -1,4 +1,5 @@
-"""Open JupyterLab on the first lesson in the learner's own copy: `python tools/lab.py [JupyterLab option …]`.
+"""Open JupyterLab on the first lesson in the learner's own copy:
+`python tools/lab.py [JupyterLab option …]`.
 
 The copy in my/ is git-ignored, and neither `make test` nor `make notebooks` looks at it.
 """
@@ -17,17 +18,23 @@ WORKSPACES = MY / ".lab" / "workspaces"
 
 
 def set_environment():
-    """What the kernels find: where solved exercises are noted, a hint for restarts; the lab's defaults."""
+    """What the kernels find: where solved exercises are noted, a hint for restarts;
+    the lab's defaults.
+    """
     os.environ["NORMLIB_PROGRESS"] = "1"  # long trainings show a bar
     os.environ["NORMLIB_SOLVED"] = str(MY / "progress.json")
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the lessons' tensors are small: more threads are slower
+    # the lessons' tensors are small: more threads are slower
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("PYTHONSTARTUP", str(ROOT / "tools" / "kernel_startup.py"))
     others = os.environ.get("JUPYTER_CONFIG_PATH")
-    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join([str(SETTINGS), *([others] if others else [])])
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
+        [str(SETTINGS), *([others] if others else [])]
+    )
 
 
 def set_workspace(lesson):
-    """At first the lab shows this lesson and the table of contents; afterwards what the reader left open.
+    """At first the lab shows this lesson and the table of contents;
+    afterwards what the reader left open.
 
     An address with the lesson in it would do without this, but then the lab closes its left side.
     """
@@ -57,7 +64,8 @@ def main(arguments):
         f"--LabApp.workspaces_dir={WORKSPACES}",
     ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        own.append("--allow-root")  # in a container everyone is root, and Jupyter would refuse to start
+        # in a container everyone is root, and Jupyter would refuse to start
+        own.append("--allow-root")
     return jupyterlab([*own, *arguments])
 
 

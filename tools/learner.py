@@ -1,7 +1,7 @@
 """The learner's copy of the lessons in my/: made, renewed with the course, and counted.
 
-A file that the reader changed is never overwritten: it is kept as NAME.old.ipynb when the course has a newer
-one. The reader's own records (my/records/own) are not touched at all.
+A file that the reader changed is never overwritten: it is kept as NAME.old.ipynb when the course
+has a newer one. The reader's own records (my/records/own) are not touched at all.
 """
 
 import hashlib
@@ -16,14 +16,18 @@ SKIPPED = {".ipynb_checkpoints", "__pycache__"}
 
 
 class News(NamedTuple):
-    """What renew did: files that are newer now, and the names under which the reader's own are kept."""
+    """What renew did: files that are newer now,
+    and the names under which the reader's own are kept.
+    """
 
     renewed: list[str]
     kept: list[str]
 
 
 def renew(source: Path, target: Path) -> News:
-    """Copy the course's files into the learner's copy; each is left alone unless the course's is newer."""
+    """Copy the course's files into the learner's copy;
+    each is left alone unless the course's is newer.
+    """
     given = read_given(target)
     news = News([], [])
     for path in sorted(source.rglob("*")):
@@ -110,7 +114,10 @@ def announcement(news: News) -> str:
     if not news.renewed:
         return ""
     lessons = [Path(name).stem for name in news.renewed if re.match(r"\d\d", name)]
-    line = f"A newer edition of the course: {', '.join(lessons) or f'{len(news.renewed)} files'} renewed."
+    line = (
+        "A newer edition of the course: "
+        f"{', '.join(lessons) or f'{len(news.renewed)} files'} renewed."
+    )
     if news.kept:
         line += f" What you changed is kept: {', '.join(news.kept)}."
     return line

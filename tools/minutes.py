@@ -1,9 +1,9 @@
 """Minutes that a lesson needs: `python tools/minutes.py [LESSON …]`.
 
-Words at 110 a minute, 0.7 s for a visible token of code, 40 s for a displayed formula, 60 s for a figure,
-and what the exercises' lines state ("importance ●●●○○ · 10 minutes"). What is folded with <details> counts;
-a cell tagged hide-input does not. A lesson's first cell says "**Time:** core 45 minutes, with the
-exercises 90" (one line).
+Words at 110 a minute, 0.7 s for a visible token of code, 40 s for a displayed formula, 60 s for a
+figure, and what the exercises' lines state ("importance ●●●○○ · 10 minutes"). What is folded with
+<details> counts; a cell tagged hide-input does not. A lesson's first cell says "**Time:** core 45
+minutes, with the exercises 90" (one line).
 """
 
 import argparse
@@ -58,7 +58,9 @@ def words(text: str) -> int:
 
 
 def stated(path: Path) -> tuple[int, int] | None:
-    """Core and whole in the lesson's title; None where the title does not say them in these words."""
+    """Core and whole in the lesson's title;
+    None where the title does not say them in these words.
+    """
     title = "".join(json.loads(path.read_text("utf-8"))["cells"][0]["source"])
     match = TITLE.search(title)
     return (int(match[1]), int(match[2])) if match else None
@@ -68,9 +70,14 @@ def fault(path: Path) -> str | None:
     """What is wrong with the minutes that a title states."""
     said = stated(path)
     computed = of_lesson(path)
-    for name, minutes, title in zip(("core", "whole"), (computed.core, computed.whole), said, strict=True):
+    for name, minutes, title in zip(
+        ("core", "whole"), (computed.core, computed.whole), said, strict=True
+    ):
         if abs(minutes - title) > max(MARGIN * minutes, MARGIN_MINUTES):
-            return f"{path.name}: the title says {title} minutes ({name}), tools/minutes.py {minutes:.0f}"
+            return (
+                f"{path.name}: the title says {title} minutes ({name}), "
+                f"tools/minutes.py {minutes:.0f}"
+            )
     return None
 
 
@@ -84,8 +91,15 @@ def main() -> None:
     for path in parser.parse_args().paths or lessons():
         minutes = of_lesson(path)
         said = stated(path)
-        title = f"title: {said[0]}, {said[1]}" if said else "title: not yet in the words of tools/minutes.py"
-        print(f"{path.stem:24} core {minutes.core:4.0f}, with the exercises {minutes.whole:4.0f}; {title}")
+        title = (
+            f"title: {said[0]}, {said[1]}"
+            if said
+            else "title: not yet in the words of tools/minutes.py"
+        )
+        print(
+            f"{path.stem:24} core {minutes.core:4.0f}, "
+            f"with the exercises {minutes.whole:4.0f}; {title}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Re-execute notebooks in place, each from a fresh kernel: `python tools/notebooks.py [--live] [PATH …]`.
+"""Re-execute notebooks in place, each from a fresh kernel:
+`python tools/notebooks.py [--live] [PATH …]`.
 
-What is written depends on the sources and the results only: a notebook in which nothing changed stays the
-same byte for byte. A cell tagged `nbval-ignore-output` (live timing) runs as well, but keeps its output if
-that was made from the present source; `--live` renews it. A cell that fails leaves the file as it was.
+What is written depends on the sources and the results only: a notebook in which nothing changed
+stays the same byte for byte. A cell tagged `nbval-ignore-output` (live timing) runs as well, but
+keeps its output if that was made from the present source; `--live` renews it. A cell that fails
+leaves the file as it was.
 """
 
 import argparse
@@ -31,7 +33,8 @@ METADATA = {
     },
 }
 LIVE = "nbval-ignore-output"
-MADE_FROM = "output_made_from"  # metadata of a live cell: a hash of the source that its output belongs to
+# metadata of a live cell: a hash of the source that its output belongs to
+MADE_FROM = "output_made_from"
 WORKERS = 2
 
 
@@ -44,7 +47,9 @@ def is_live(cell) -> bool:
 
 
 def execute(notebook, folder: Path, tick) -> str | None:
-    """Run all cells in a new kernel that works in `folder`; returns what went wrong, if something did."""
+    """Run all cells in a new kernel that works in `folder`;
+    returns what went wrong, if something did.
+    """
     with tempfile.TemporaryDirectory() as sockets:
         transport = kernels.transport(sockets)
         return _execute(notebook, folder, tick, Config(KernelManager=transport))
@@ -76,7 +81,9 @@ def _execute(notebook, folder: Path, tick, config: Config) -> str | None:
 def tidy(cell) -> None:
     """Drop what differs between runs: metadata but the tags, and tracebacks, which hold paths."""
     kept = {"tags": cell.metadata["tags"]} if cell.metadata.get("tags") else {}
-    cell.metadata = nbformat.from_dict(kept | ({MADE_FROM: source_id(cell)} if is_live(cell) else {}))
+    cell.metadata = nbformat.from_dict(
+        kept | ({MADE_FROM: source_id(cell)} if is_live(cell) else {})
+    )
     for output in cell.get("outputs", []):
         if output.output_type == "error":
             output.traceback = [f"{output.ename}: {output.evalue}"]
@@ -93,7 +100,10 @@ def keep_live_outputs(cells, stored) -> None:
 
 
 def renew(path: Path, *, live: bool = False, tick=lambda: None) -> str | None:
-    """Execute one notebook and write it if it changed. An error is returned, and nothing written."""
+    """Execute one notebook and write it if it changed.
+
+    An error is returned, and nothing written.
+    """
     before = path.read_bytes()
     stored, notebook = (nbformat.reads(before.decode(), as_version=4) for _ in range(2))
     error = execute(notebook, path.resolve().parent, tick)
@@ -114,7 +124,9 @@ def renew(path: Path, *, live: bool = False, tick=lambda: None) -> str | None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Re-execute notebooks in place.")
     parser.add_argument("paths", nargs="*", type=Path, help="default: everything under notebooks/")
-    parser.add_argument("--live", action="store_true", help=f"renew the outputs of cells tagged {LIVE}, too")
+    parser.add_argument(
+        "--live", action="store_true", help=f"renew the outputs of cells tagged {LIVE}, too"
+    )
     arguments = parser.parse_args()
     found = (p for p in sorted(NOTEBOOKS.rglob("*.ipynb")) if ".ipynb_checkpoints" not in p.parts)
     paths = arguments.paths or list(found)

@@ -1,8 +1,10 @@
-"""Are the stored outputs the same on another machine? `python tools/portable.py [--workers 2] [NOTEBOOK …]`
+"""Are the stored outputs the same on another machine?
 
-Each notebook is run and strictly compared under every setting below: with less of this CPU, with two threads,
-as the machine is, and with noise in the last places (tests/notebooks/jitter.py) for all other machines.
-All settings run to their end; the last lines say which were green.
+`python tools/portable.py [--workers 2] [NOTEBOOK …]`
+
+Each notebook is run and strictly compared under every setting below: with less of this CPU, with
+two threads, as the machine is, and with noise in the last places (tests/notebooks/jitter.py) for
+all other machines. All settings run to their end; the last lines say which were green.
 """
 
 import argparse
@@ -20,7 +22,8 @@ LOW = {
     "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR",
     "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4,-AVX512F",
 }
-# PASSIVE: two workers with two threads each on two cores would otherwise spend their time in spinning.
+# PASSIVE: two workers with two threads each on two cores would otherwise spend their time in
+# spinning.
 MIDDLE = {
     "OMP_NUM_THREADS": "2",
     "OMP_WAIT_POLICY": "PASSIVE",
@@ -40,7 +43,10 @@ SETTINGS = {  # name: (environment, pytest's options)
 
 def run(name: str, notebooks: list[str], workers: int) -> bool:
     environment, options = SETTINGS[name]
-    print(f"\n{name}: {' '.join([f'{key}={value!r}' for key, value in environment.items()] + [*options])}")
+    print(
+        f"\n{name}: "
+        f"{' '.join([f'{key}={value!r}' for key, value in environment.items()] + [*options])}"
+    )
     parallel = ["-n", str(workers), "--dist", "loadfile"] if workers > 1 else []
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.notebooks.nbstrict"]
     command += [*options, *parallel, *notebooks]
@@ -51,7 +57,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run notebooks as other machines would.")
     parser.add_argument("notebooks", nargs="*", default=["notebooks"], help="default: all of them")
     parser.add_argument("--workers", type=int, default=2, help="notebooks at the same time")
-    parser.add_argument("--only", choices=SETTINGS, action="append", help="this setting; may be repeated")
+    parser.add_argument(
+        "--only", choices=SETTINGS, action="append", help="this setting; may be repeated"
+    )
     arguments = parser.parse_args()
     green = {}
     for name in arguments.only or SETTINGS:

@@ -1,1 +1,4 @@
-"""Checks of the lessons' exercises, one file a lesson. A check prints one verdict line and never raises."""
+"""Checks of the lessons' exercises, one file a lesson.
+
+A check prints one verdict line and never raises.
+"""

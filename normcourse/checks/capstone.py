@@ -1,4 +1,5 @@
-"""Checks of lesson 08: measures of a run, a paired interval, a rate chosen fairly, a factor per layer.
+"""Checks of lesson 08: measures of a run,
+a paired interval, a rate chosen fairly, a factor per layer.
 
 Each table below maps what a check says to the wrong formula that earns it.
 """
@@ -14,14 +15,20 @@ import torch
 from normcourse.checks.probes import call
 from normcourse.checks.verdict import Slip, exercise, expect, parts
 
-RUN = {"norms": [2.0, 2.2, 2.8, 0.8], "right": [200, 340, 360, 372, 390], "steps": [5, 10, 15, 20, 25]}
+RUN = {
+    "norms": [2.0, 2.2, 2.8, 0.8],
+    "right": [200, 340, 360, 372, 390],
+    "steps": [5, 10, 15, 20, 25],
+}
 OF = 400  # right answers out of; 360 are exactly 90 %
 STABILITIES = {  # n: the gradient norms
     "stability: divide by the FIRST norm, not by the last.": lambda n: mean(n) / n[-1],
     "stability: each norm is compared with the first, not with the one before.": (
         lambda n: mean(b / a for a, b in pairwise(n))
     ),
-    "stability: that is the last norm over the first; take the mean over all steps.": lambda n: n[-1] / n[0],
+    "stability: that is the last norm over the first; take the mean over all steps.": lambda n: (
+        n[-1] / n[0]
+    ),
     "stability: that is the mean norm; divide by the first.": mean,
     "stability: that is the sum; divide by the number of steps.": lambda n: sum(n) / n[0],
     "stability: step 1 counts, too (its ratio is 1).": lambda n: mean(n[1:]) / n[0],
@@ -85,15 +92,22 @@ def measures(student) -> None:
     got = parts(student(*map(list, RUN.values()), OF), "stability", "peak", "speed")
     truth = (mean(norms) / norms[0], max(norms) / norms[0], 1 / 15)
     tables = (STABILITIES, PEAKS, SPEEDS)
-    for name, value, want, table in zip(("stability", "peak", "speed"), got, truth, tables, strict=True):
-        slips = {message: wrong(norms) if callable(wrong) else wrong for message, wrong in table.items()}
+    for name, value, want, table in zip(
+        ("stability", "peak", "speed"), got, truth, tables, strict=True
+    ):
+        slips = {
+            message: wrong(norms) if callable(wrong) else wrong for message, wrong in table.items()
+        }
         expect(value, want, slips, name)
     never = student([1.0, 1.0], [10, 20, 30, 40, 50], RUN["steps"], OF)[2]
     if never is None:
         raise Slip("speed of a run that never gets there: 0.0, not None.")
     expect(never, 0.0, NEVER, "speed of a run that never gets there")
     again = parts(
-        student([4.0, 2.0], [500, 925, 850, 950], [5, 10, 20, 30], 1000), "stability", "peak", "speed"
+        student([4.0, 2.0], [500, 925, 850, 950], [5, 10, 20, 30], 1000),
+        "stability",
+        "peak",
+        "speed",
     )
     expect(again[2], 0.1, what="speed of a run that reaches 90 % at step 10 and falls back")
     expect(again[0], 0.75, what="stability of the norms 4, 2")
@@ -139,12 +153,15 @@ def _last_seen(run: Mapping) -> float:
 
 
 def _survivors(runs: list[dict]) -> float:
-    alive = [run["validation"][-1] for run in runs if run["phase"] == "tuning" and not run["diverged"]]
+    alive = [
+        run["validation"][-1] for run in runs if run["phase"] == "tuning" and not run["diverged"]
+    ]
     return mean(alive) if alive else 0
 
 
 LEAKS = {  # the score by which each wrong rate is the best
-    "that rate is best on the TEST digits: whoever tunes on them reports a number chosen to be large.": (
+    "that rate is best on the TEST digits: "
+    "whoever tunes on them reports a number chosen to be large.": (
         _over("tuning", lambda run: run["test_right"])
     ),
     "that rate is best on the FINAL seeds: tune on other runs than the ones you report.": (
@@ -155,7 +172,8 @@ LEAKS = {  # the score by which each wrong rate is the best
         _over("tuning", _final, max)
     ),
     "a diverged run counts as 0, whatever it had reached before.": _over("tuning", _last_seen),
-    "a diverged run counts as 0; leaving it out (or a median) rewards rates that diverge.": _survivors,
+    "a diverged run counts as 0; leaving it out (or a median) "
+    "rewards rates that diverge.": _survivors,
     "that rate had the best moment on the way; take the last validation count.": (
         _over("tuning", lambda run: 0 if run["diverged"] else max(run["validation"], default=0))
     ),
@@ -173,8 +191,12 @@ def fair_rate(student) -> None:
     """student(runs): the rate with the best mean validation count at the end of its tuning runs."""
     runs = made_up_runs()[::-1]  # of equals the lower comes last
     got = student([dict(run, validation=list(run["validation"])) for run in runs])
-    grouped = {rate: [run for run in runs if run["lr"] == rate] for rate in {run["lr"] for run in runs}}
-    slips = {text: max(sorted(grouped), key=lambda r: score(grouped[r])) for text, score in LEAKS.items()}
+    grouped = {
+        rate: [run for run in runs if run["lr"] == rate] for rate in {run["lr"] for run in runs}
+    }
+    slips = {
+        text: max(sorted(grouped), key=lambda r: score(grouped[r])) for text, score in LEAKS.items()
+    }
     slips["of two equal rates take the lower."] = 0.005
     slips["that is the largest rate; nothing chose it."] = max(grouped)
     slips["that is a count of right digits; return the rate that earned it."] = 351.0
@@ -184,8 +206,11 @@ def fair_rate(student) -> None:
 
 
 def made_up_runs() -> list[dict]:
-    """Tuning and final runs in the form of a record, made so that every leak prefers a rate of its own."""
-    table = {  # rate: last validation counts of three tuning runs, of the final runs, test, train, loss
+    """Tuning and final runs in the form of a record,
+    made so that every leak prefers a rate of its own.
+    """
+    # rate: last validation counts of three tuning runs, of the final runs, test, train, loss
+    table = {
         0.0005: ((340, 342, 341), 338, 335, 1000, 0.30),
         0.0007: ((341, 343, 342), 340, 336, 960, 0.01),
         0.001: ((346, 347, 345), 341, 390, 960, 0.30),
@@ -201,13 +226,21 @@ def made_up_runs() -> list[dict]:
     }
     runs = []
     for rate, (last, final, test, train, loss) in table.items():
-        common = {"lr": rate, "test_right": test, "train_right": train, "loss": loss, "diverged": False}
+        common = {
+            "lr": rate,
+            "test_right": test,
+            "train_right": train,
+            "loss": loss,
+            "diverged": False,
+        }
         for seed, right in zip((100, 101, 102), last, strict=True):
             curve = [374, right] if rate == 0.002 else [300, right]
             own = {"phase": "tuning", "seed": seed, "validation": curve if right else []}
             lost = right is None or (rate, seed) == (0.03, 102)
             runs.append(common | own | ({"diverged": True, "loss": None} if lost else {}))
-        runs += [common | {"phase": "final", "seed": s, "validation": [300, final]} for s in range(5)]
+        runs += [
+            common | {"phase": "final", "seed": s, "validation": [300, final]} for s in range(5)
+        ]
     return runs
 
 
@@ -248,4 +281,9 @@ def extrapolate(student) -> None:
     want = float(SIZES[0] * rate ** (DEPTH - 1))
     expect(call(student, sizes=SIZES, depth=DEPTH), want, slips, "the size", atol=0.0)
     halves = 0.5 ** torch.arange(12, dtype=torch.float64)
-    expect(call(student, sizes=halves, depth=21), 2.0**-20, what="the size at layer 21 of halves", atol=0.0)
+    expect(
+        call(student, sizes=halves, depth=21),
+        2.0**-20,
+        what="the size at layer 21 of halves",
+        atol=0.0,
+    )

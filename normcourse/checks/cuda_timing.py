@@ -18,14 +18,20 @@ UNITS = {"milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
 
 @exercise("Exercise 1 (bytes of a backward)")
 def backward_bytes(student: Callable) -> None:
-    """student(rows, dim, size, programs): bytes of the backward of add + RMSNorm.  [EQ-BYTES-BACKWARD]"""
+    """student(rows, dim, size, programs): bytes of the backward of add + RMSNorm.
+    [EQ-BYTES-BACKWARD]
+    """
     for sizes in ((700, 48, 1, 9), (8000, 4096, 16, 132)):  # rows, dim, bytes an element, programs
         got, want = student(*sizes), _moved(sizes)
         expect(got, want, _byte_slips(sizes), "the number of bytes", rtol=1e-12)
 
 
-def _moved(sizes, large=4, gain=2, stats=0, stat_size=4, partials=0, partial_size=4, passes=2) -> float:
-    """Large tensors, gain and its gradient, one number a row, partial sums of the gain's gradient."""
+def _moved(
+    sizes, large=4, gain=2, stats=0, stat_size=4, partials=0, partial_size=4, passes=2
+) -> float:
+    """Large tensors, gain and its gradient,
+    one number a row, partial sums of the gain's gradient.
+    """
     rows, dim, size, programs = sizes
     tensors = (large * rows + gain) * dim * size
     sums = passes * (partials or programs) * dim * partial_size
@@ -36,11 +42,19 @@ def _byte_slips(sizes: tuple[int, int, int, int]) -> dict[str, float]:
     rows, dim, size, programs = sizes
     moved = functools.partial(_moved, sizes)
     return {
-        "3 large tensors are plain RMSNorm. Here h goes on too, with a gradient dh.": moved(large=3),
-        "5 large tensors: dx and dr are the same numbers, so one tensor is written for both.": moved(large=5),
-        "2 large tensors are a forward: h, dy and dh are read, one gradient is written.": moved(large=2),
+        "3 large tensors are plain RMSNorm. Here h goes on too, with a gradient dh.": (
+            moved(large=3)
+        ),
+        "5 large tensors: dx and dr are the same numbers, so one tensor is written for both.": (
+            moved(large=5)
+        ),
+        "2 large tensors are a forward: h, dy and dh are read, one gradient is written.": (
+            moved(large=2)
+        ),
         "6 large tensors: x and r are not read again, their sum h was kept.": moved(large=6),
-        "the partial sums of dw are missing: each program writes a row, and all are read.": moved(passes=0),
+        "the partial sums of dw are missing: each program writes a row, and all are read.": (
+            moved(passes=0)
+        ),
         "the partial sums are written AND read again.": moved(passes=1),
         "partial sums are fp32: 4 bytes each, whatever the tensors are.": moved(partial_size=size),
         "one partial row per PROGRAM, not per row of h.": moved(partials=rows),
@@ -57,8 +71,15 @@ def _byte_slips(sizes: tuple[int, int, int, int]) -> dict[str, float]:
 
 @exercise("Exercise 2 (the broken benchmark)")
 def stopwatch(student: Callable) -> None:
-    """student(device, run) -> seconds for which one call, compiled and not in the cache, holds the device."""
-    for moved, settings in ((8e6, {}), (268e6, {}), (2e6, {"launch": 15e-6}), (8e6, {"interrupt": 7})):
+    """student(device, run) -> seconds for which one call,
+    compiled and not in the cache, holds the device.
+    """
+    for moved, settings in (
+        (8e6, {}),
+        (268e6, {}),
+        (2e6, {"launch": 15e-6}),
+        (8e6, {"interrupt": 7}),
+    ):
         device = Device(**settings)
         right = device.start + moved / device.bandwidth
         got = student(device, lambda device=device, moved=moved: device.run("kernel", moved))
@@ -78,19 +99,16 @@ def _habit(device: Device, right: float) -> str:
     waits = "synchronize" in device.log
     causes = {
         "nothing ran: call run().": not {"warm", "cold"} & set(device.log),
-        "that is the launch: the host does not wait for the device. Synchronize before you read the clock.": (
-            not calls and not waits
-        ),
-        "the host's clock holds launches and waiting too: put device.event() before and after the call.": (
-            not calls
-        ),
+        "that is the launch: the host does not wait for the device. "
+        "Synchronize before you read the clock.": (not calls and not waits),
+        "the host's clock holds launches and waiting too: "
+        "put device.event() before and after the call.": (not calls),
         "the flush is between your marks: queue it before the first one.": "flush" in inside,
         "the call is not between your marks.": 0 in calls,
         **_averages(device, right, inside),
         "those bytes lie in the cache: queue device.flush() before each call.": "warm" in inside,
-        "between your marks the device waits for the host: queue a flush, which is long, before the first.": (
-            "idle" in inside
-        ),
+        "between your marks the device waits for the host: queue a flush, which is long, "
+        "before the first.": ("idle" in inside),
         "divide by the number of calls between your marks.": max(calls, default=0) > 1,
     }
     return next((message for message, holds in causes.items() if holds), "")
@@ -111,21 +129,32 @@ def _averages(device: Device, right: float, inside: set[str]) -> dict[str, bool]
 
 @exercise("Exercise 3 (a kernel)")
 def layer_norm_kernel(student: Callable) -> None:
-    """student(x, weight, bias, eps) launches a LayerNorm kernel on rows of float32 or bfloat16.  [EQ-LN]"""
+    """student(x, weight, bias, eps) launches a LayerNorm kernel on rows of float32 or bfloat16.
+    [EQ-LN]
+    """
     weight, bias, eps = (1 + 0.3 * draw(5, seed=1)).float(), draw(5, seed=2).float(), 0.1
     wide = (0.5 + draw(4, 9)).float()
     for x in (wide[:, :5].contiguous(), wide[:, :5]):
         before = x.clone()
         got = student(x, weight.clone(), bias.clone(), eps)
         unchanged("x", before, x)
-        expect(got, _truth(x, weight, bias, eps), _kernel_slips(x, weight, bias, eps), rtol=1e-5, atol=1e-6)
+        expect(
+            got,
+            _truth(x, weight, bias, eps),
+            _kernel_slips(x, weight, bias, eps),
+            rtol=1e-5,
+            atol=1e-6,
+        )
     _far_from_zero(student)
     x = (2 * draw(6, 100, seed=3)).bfloat16()
     weight, bias = draw(100, seed=4).bfloat16(), draw(100, seed=5).bfloat16()
     got = student(x, weight, bias, 1e-5)
-    # The interpreter cuts bfloat16 off where a GPU rounds: one unit in the last place, at most 2^-7.
+    # The interpreter cuts bfloat16 off where a GPU rounds: one unit in the last place, at most
+    # 2^-7.
     try:
-        expect(got, _truth(x, weight, bias, 1e-5), what="the bfloat16 output", rtol=2**-7, atol=2**-9)
+        expect(
+            got, _truth(x, weight, bias, 1e-5), what="the bfloat16 output", rtol=2**-7, atol=2**-9
+        )
     except Slip as slip:
         raise Slip(f"{slip} Your float32 is right: widen what you load, round once.") from None
 
@@ -143,15 +172,23 @@ def _kernel_slips(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> dict[s
 
     deviation = (x.var(-1, correction=0, keepdim=True) + eps).sqrt()
     slips = {
-        "the empty lanes count: there x - mean is -mean. Set it to 0 before you square it.": output(empty=3),
-        "the mean divides by dim, the row's length, not by BLOCK.": output(mean=x.sum(-1, keepdim=True) / 8),
+        "the empty lanes count: there x - mean is -mean. Set it to 0 before you square it.": (
+            output(empty=3)
+        ),
+        "the mean divides by dim, the row's length, not by BLOCK.": (
+            output(mean=x.sum(-1, keepdim=True) / 8)
+        ),
         "the variance divides by dim, not by BLOCK.": output(lambda s: (s / 8 + eps).sqrt()),
         "the variance divides by dim, not by dim - 1.": output(lambda s: (s / 4 + eps).sqrt()),
         "the variance is a mean: divide the sum by dim.": output(lambda s: (s + eps).sqrt()),
         "no centring: that is RMSNorm with a bias.": output(mean=torch.zeros_like(deviation)),
-        "x is divided, but not centred: the output is (x - mean) * rstd.": x / deviation * weight + bias,
+        "x is divided, but not centred: the output is (x - mean) * rstd.": (
+            x / deviation * weight + bias
+        ),
         "you divide by the variance: take the reciprocal ROOT.": output(lambda s: s / 5 + eps),
-        "you multiply by the deviation: rstd is one over the root.": output(lambda s: (s / 5 + eps).rsqrt()),
+        "you multiply by the deviation: rstd is one over the root.": (
+            output(lambda s: (s / 5 + eps).rsqrt())
+        ),
         "eps belongs under the root.": output(lambda s: (s / 5).sqrt() + eps),
         "eps is missing.": output(lambda s: (s / 5).sqrt()),
         "the bias is missing.": output() - bias,
@@ -167,24 +204,34 @@ def _far_from_zero(student: Callable) -> None:
     x = (1e4 + draw(3, 5, seed=6)).float()
     ones, zeros = x.new_ones(5), x.new_zeros(5)
     got, want = student(x, ones, zeros, 1e-5), _truth(x, ones, zeros, 1e-5)
-    # Two passes lose at most 1e4 * 2^-24, here 6e-4, of each x - mean; E[x^2] - E[x]^2 loses everything.
-    if isinstance(got, Tensor) and got.shape == want.shape and not torch.allclose(got, want, atol=1e-2):
+    # Two passes lose at most 1e4 * 2^-24, here 6e-4, of each x - mean; E[x^2] - E[x]^2 loses
+    # everything.
+    if (
+        isinstance(got, Tensor)
+        and got.shape == want.shape
+        and not torch.allclose(got, want, atol=1e-2)
+    ):
         raise Slip(
-            "at a mean of 10,000 the variance is lost: sum (x - mean)², not E[x²] - E[x]² (lesson 02)."
+            "at a mean of 10,000 the variance is lost: sum (x - mean)², "
+            "not E[x²] - E[x]² (lesson 02)."
         )
 
 
 @exercise("Exercise 4 (the lie in a record)")
 def lie(name, share) -> None:
-    """The candidate of the lesson's record whose GB/s cannot stand, and its honest share of the copy."""
+    """The candidate of the lesson's record whose GB/s cannot stand,
+    and its honest share of the copy.
+    """
     plausible = {
         "copy": "the copy is the measure of all others: it reads and writes the same bytes.",
-        "empty": "an empty call moves nothing; its 4.1 µs are the host's, and belong in the record.",
+        "empty": "an empty call moves nothing; its 4.1 µs are the host's and belong in the record.",
         "torch": "134.2 MB in 45.2 µs are 2,969 GB/s, and slower than the copy, as it must be.",
         "compiled": "its interval is wide, and the record says so. Its bytes over its time agree.",
         "fused": "0.97 of the copy is near the ceiling and below it. Its bytes over time agree.",
         "twin": "the same kernel once more. The intervals overlap, as they should.",
-        "eager": "eager moves every intermediate result; counted with the least bytes it must look slow.",
+        "eager": (
+            "eager moves every intermediate result; counted with the least bytes it must look slow."
+        ),
     }
     if not isinstance(name, str):
         raise Slip(f"the name is a {type(name).__name__}; give the candidate's name as a string.")

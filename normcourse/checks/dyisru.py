@@ -13,7 +13,8 @@ from normlib import gradients
 def slope_at_zero(answer) -> None:
     """Slope at 0 of DyISRU with D = 64, scale sqrt(D), c = 16 and no gain.  [EQ-DYISRU-GRAD]"""
     slips = {
-        "1/2 is sqrt(D)/c, an article's slope: at x = 0 the divisor is sqrt(x^2 + c), so sqrt(c).": 0.5,
+        "1/2 is sqrt(D)/c, an article's slope: at x = 0 the divisor is sqrt(x^2 + c), "
+        "so sqrt(c).": 0.5,
         "1/4 is 1/sqrt(c): the scale sqrt(D) is missing.": 0.25,
         "1/16 is 1/c: the scale is missing, and the root over c.": 1 / 16,
         "4 is D/c: both belong under a root.": 4.0,
@@ -41,11 +42,12 @@ def bernoulli(student) -> None:
 def _bernoulli_slips(x: Tensor, u: Tensor, d: int) -> dict[str, Tensor]:
     y = u.rsqrt()
     return {
-        "that is the article's middle line: 1/u is y^2. Multiply y'/y^3 out again: u itself remains.": -2
-        / x
-        * (1 / u - 1 / d),
+        "that is the article's middle line: 1/u is y^2. Multiply y'/y^3 out again: "
+        "u itself remains.": -2 / x * (1 / u - 1 / d),
         "the sign is lost: the derivative of y^-2 is -2 y^-3 y'.": 2 / x * (u - 1 / d),
-        "the exponent's factor 2 is missing: the derivative of y^-2 is -2 y^-3 y'.": -(u - 1 / d) / x,
+        "the exponent's factor 2 is missing: the derivative of y^-2 is -2 y^-3 y'.": (
+            -(u - 1 / d) / x
+        ),
         "1/D is missing: y^2/D times y^-2 leaves 1/D.": -2 / x * u,
         "1/D, not 1: the bracket of the equation is 1 - y^2/D.": -2 / x * (u - 1),
         "1/D, not 1/sqrt(D).": -2 / x * (u - d**-0.5),
@@ -64,7 +66,11 @@ def true_c(student) -> None:
         expect(_call(student, x), _others(x), _c_slips(x), "c")
     outlier = torch.tensor([[3e9, 1.0, 2.0, 2.0]], dtype=torch.float64)
     got, want = _call(student, outlier), _others(outlier)
-    if isinstance(got, Tensor) and got.shape == want.shape and not torch.allclose(got, want, rtol=1e-9):
+    if (
+        isinstance(got, Tensor)
+        and got.shape == want.shape
+        and not torch.allclose(got, want, rtol=1e-9)
+    ):
         raise Slip(
             "at an outlier of 3e9 c is 9, and you return "
             f"{got[0, 0].item():.3g}: total - x^2 cancels. Add up the others alone."
@@ -81,17 +87,30 @@ def _c_slips(x: Tensor) -> dict[str, Tensor]:
     squares, size = x.square(), x.shape[-1]
     total = squares.sum(-1, keepdim=True)
     return {
-        "the coordinate's own square does not belong to c: the curve adds x^2 itself.": total.expand_as(x),
-        "one c for each coordinate: keep the shape of x, without its own square in each place.": total,
-        "one c for each coordinate, without its own square: you return one for each row.": total.squeeze(-1),
+        "the coordinate's own square does not belong to c: the curve adds x^2 itself.": (
+            total.expand_as(x)
+        ),
+        "one c for each coordinate: keep the shape of x, "
+        "without its own square in each place.": total,
+        "one c for each coordinate, without its own square: you return one for each row.": (
+            total.squeeze(-1)
+        ),
         "add squares, not values.": x.sum(-1, keepdim=True) - x,
         "add squares, not absolute values.": x.abs().sum(-1, keepdim=True) - x.abs(),
-        "the sum of the others, not their mean: c is about D times the mean square.": _others(x) / (size - 1),
-        "the sum of the others, not divided by D: c is about D times the mean square.": _others(x) / size,
+        "the sum of the others, not their mean: c is about D times the mean square.": (
+            _others(x) / (size - 1)
+        ),
+        "the sum of the others, not divided by D: c is about D times the mean square.": (
+            _others(x) / size
+        ),
         "that is the coordinate's own square; c holds all others.": squares,
         "that is the mean square of the row.": (total / size).expand_as(x),
-        "that is the mean c of the row: each coordinate has its own.": (total * (1 - 1 / size)).expand_as(x),
-        "the others are in the same row: sum over the last axis, not the first.": squares.sum(0) - squares,
+        "that is the mean c of the row: each coordinate has its own.": (
+            (total * (1 - 1 / size)).expand_as(x)
+        ),
+        "the others are in the same row: sum over the last axis, not the first.": (
+            squares.sum(0) - squares
+        ),
         "c stands under the root already: take none.": _others(x).sqrt(),
         "the sign is turned: the total minus its own square.": squares - total,
     }
@@ -101,7 +120,11 @@ def _c_slips(x: Tensor) -> dict[str, Tensor]:
 def backward_log(student) -> None:
     """student(dy, x, log_c, scale) -> (dx, dlog_c), log_c of shape (1,).  [EQ-DYISRU-GRAD]"""
     for shape, scale in (((3, 4), 2.0), ((2, 3, 5), 1.5)):
-        dy, x, log_c = draw(*shape), 1 + draw(*shape, seed=1), torch.tensor([0.7], dtype=torch.float64)
+        dy, x, log_c = (
+            draw(*shape),
+            1 + draw(*shape, seed=1),
+            torch.tensor([0.7], dtype=torch.float64),
+        )
         before = [t.clone() for t in (dy, x, log_c)]
         got_dx, got_dlog = parts(student(dy, x, log_c, scale), "dx", "dlog_c")
         for name, old, new in zip(("dy", "x", "log_c"), before, (dy, x, log_c), strict=True):
@@ -125,7 +148,9 @@ def _dx_slips(dy: Tensor, x: Tensor, log_c: Tensor, scale: float) -> dict[str, T
         / square**0.5,
         "that holds the root fixed: x is under the root too.": dy * scale / square.sqrt(),
         "c is missing in the numerator: x^2 + c - x^2 = c.": dy * scale / square**1.5,
-        "the root of c stands in the numerator: c itself belongs there.": dy * scale * c.sqrt() / square**1.5,
+        "the root of c stands in the numerator: c itself belongs there.": (
+            dy * scale * c.sqrt() / square**1.5
+        ),
         "the sign is turned: the curve rises everywhere.": -dy * scale * c / square**1.5,
         "you use log_c for c: c = exp(log_c).": dy * by_log,
         "the exponent is 3/2, not 2.": dy * scale * c / square**2,
@@ -143,7 +168,9 @@ def _dlog_slips(dy: Tensor, x: Tensor, c: Tensor, dc: Tensor, scale: float) -> d
         "the 1/2 of the root is missing.": 2 * total * c,
         "log_c is one number: sum over all rows and features.": terms * c,
         "you took the mean: the gradient of one shared number is a sum.": total * c / x.numel(),
-        "dy is missing under the sum.": (-scale * x / (x.square() + c) ** 1.5 / 2).sum().reshape(1) * c,
+        "dy is missing under the sum.": (
+            (-scale * x / (x.square() + c) ** 1.5 / 2).sum().reshape(1) * c
+        ),
         "the scale is missing.": total * c / scale,
         "log_c has shape (1,), and so has its gradient.": (total * c).squeeze(),
         "x is missing: the derivative of x (x^2 + c)^(-1/2) in c keeps x.": (

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import torch
 
-SECONDS = 60  # of this process's own computing, so a busy machine does not trip it; answers need below 1
+# of this process's own computing, so a busy machine does not trip it; answers need below 1
+SECONDS = 60
 
 
 class TooLong(BaseException):
@@ -33,7 +34,8 @@ def _limited(seconds: float) -> Iterator[None]:
 
     try:
         before = signal.signal(signal.SIGVTALRM, stop)
-    except (AttributeError, ValueError):  # Windows has no such signal; only a main thread may set one
+    except (AttributeError, ValueError):
+        # Windows has no such signal; only a main thread may set one
         yield
         return
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)

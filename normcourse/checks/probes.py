@@ -29,7 +29,9 @@ def call(student: Callable, **arguments):
 
 
 def unchanged(name: str, before, after) -> None:
-    """Raise Slip if the student's code wrote into a tensor, an array or a list that it was given."""
+    """Raise Slip if the student's code wrote into a tensor,
+    an array or a list that it was given.
+    """
     if not _equal(before, after):
         raise Slip(f"{name} was changed in place; the caller still needs it. Make a new one.")
 
@@ -73,14 +75,17 @@ def calls(
     rtol: float = 1e-9,
     atol: float = 1e-12,
 ) -> None:
-    """Raise Slip unless student gives what reference gives in every case: {name: argument}, by position.
+    """Raise Slip unless student gives what reference gives in every case:
+    {name: argument}, by position.
 
-    Choose cases of different, non-square shapes, one with more leading dimensions. The last one comes with
-    tensors that are not contiguous. A slip is a function like reference; the one that fits all cases is
-    named. A tuple as `what` names the parts of the result.
+    Choose cases of different, non-square shapes, one with more leading dimensions. The last one
+    comes with tensors that are not contiguous. A slip is a function like reference; the one that
+    fits all cases is named. A tuple as `what` names the parts of the result.
     """
     if len(cases) < 2:
-        raise ValueError(f"calls needs at least two cases, got {len(cases)}: one can be met by chance.")
+        raise ValueError(
+            f"calls needs at least two cases, got {len(cases)}: one can be met by chance."
+        )
     cases = [*cases[:-1], {name: _strided(value) for name, value in cases[-1].items()}]
     names = (what,) if isinstance(what, str) else what
 
@@ -101,7 +106,9 @@ def calls(
         raise Slip(failure)
 
 
-def _results(student: Callable, cases: list, what: str | tuple[str, ...]) -> tuple[list, str | None]:
+def _results(
+    student: Callable, cases: list, what: str | tuple[str, ...]
+) -> tuple[list, str | None]:
     """The student's results in the cases up to the first that raises, and what it raised.
 
     An error in the first case is not caught: there is nothing to compare then.
@@ -132,7 +139,9 @@ def _shapes(case: Mapping) -> str:
 
 
 def _strided(value):
-    """The same values, not contiguous: the first and the last axis have changed places in memory."""
+    """The same values, not contiguous:
+    the first and the last axis have changed places in memory.
+    """
     if not isinstance(value, Tensor) or value.dim() < 2:
         return value
     return value.transpose(0, -1).contiguous().transpose(0, -1)
@@ -166,7 +175,9 @@ def same_gradients(
     wrong = {}
     for message, slip in (slips or {}).items():
         found = _gradients(slip, case)
-        wrong[message] = [torch.zeros_like(w) if found[n] is None else found[n] for n, w in wants.items()]
+        wrong[message] = [
+            torch.zeros_like(w) if found[n] is None else found[n] for n, w in wants.items()
+        ]
     labels = [f"the values are right, but the gradient with respect to {name}" for name in wants]
     expect_all([gots[name] for name in wants], list(wants.values()), wrong, labels, rtol, atol)
 
@@ -239,7 +250,9 @@ class _Watch(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
     def has(self, mean: str) -> bool:
-        """Whether it was used, under its name or a longer one ("native_layer_norm" is "layer_norm")."""
+        """Whether it was used, under its name or a longer
+        one ("native_layer_norm" is "layer_norm").
+        """
         return any(name == mean or name.endswith(f"_{mean}") for name in self.used)
 
 
@@ -274,7 +287,9 @@ class _Sizes(TorchDispatchMode):
 
 @contextlib.contextmanager
 def _autograd_watched(used: set[str]) -> Iterator[None]:
-    """Add "autograd" to used when a derivative is taken, backward or forward, also through torch.func."""
+    """Add "autograd" to used when a derivative is taken,
+    backward or forward, also through torch.func.
+    """
 
     def noting(function: Callable) -> Callable:
         def noted(*arguments, **options):

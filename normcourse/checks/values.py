@@ -1,4 +1,6 @@
-"""Answers of every kind as tensors, so that one comparison serves numbers, tensors and SymPy expressions."""
+"""Answers of every kind as tensors,
+so that one comparison serves numbers, tensors and SymPy expressions.
+"""
 
 import math
 import numbers
@@ -10,7 +12,8 @@ import numpy
 import torch
 from torch import Tensor
 
-POINTS = 6  # where two expressions are compared; two different ones of the course agree at none of them
+# where two expressions are compared; two different ones of the course agree at none of them
+POINTS = 6
 
 
 def describe(got) -> str:
@@ -29,7 +32,9 @@ def is_expression(value) -> bool:
 
 
 def as_number(value) -> float:
-    """The float of a real number of any library, or of a tensor or array with one element; else TypeError."""
+    """The float of a real number of any library, or of a tensor or array with one element;
+    else TypeError.
+    """
     if isinstance(value, Tensor | numpy.ndarray):
         one_real = math.prod(value.shape) == 1 and not isinstance(value.item(), bool)
         value = value.item() if one_real else None

@@ -11,18 +11,18 @@
         calls(forbid(student, "layer_norm", "normlib"), reference, *cases, slips=SLIPS)
         same_gradients(student, reference, cases[0])
 
-`layer_norm(my_function)` then prints "[ ] … not attempted yet", "[x] … <the slip>" or "[ok] …". A check
-never raises, gives up on an endless loop, and restores torch's default dtype.
+`layer_norm(my_function)` then prints "[ ] … not attempted yet", "[x] … <the slip>" or "[ok] …". A
+check never raises, gives up on an endless loop, and restores torch's default dtype.
 
 In this file:
     exercise(title)                makes a check out of a probe that raises Slip
-    expect(got, want, slips)       one value: a tensor, a number of any library, or a SymPy expression
+    expect(got, want, slips)       one value: a tensor, a number of any library, a SymPy expression
     parts(got, "dx", "dw")         a result that should be a tuple of so many parts
 In probes.py, for an answer that is a function:
     call(student, x=x, eps=eps)    one call with copies of the arguments; Slip if it wrote into one
-    calls(student, reference, *cases, slips)           the same values in each case, of different shapes
-    same_gradients(student, reference, case, slips)    and the same gradients: finds detach and no_grad
-    forbid(student, "autograd", "normlib", "softmax", largest=64)    the student, but for these means
+    calls(student, reference, *cases, slips)           the same values in cases of different shapes
+    same_gradients(student, reference, case, slips)    the same gradients: finds detach and no_grad
+    forbid(student, "autograd", "normlib", largest=64)    the student, but for these means
 """
 
 import functools
@@ -57,7 +57,9 @@ class Verdict(str):
 
 
 def exercise(title: str) -> Callable:
-    """Make a check out of a probe that raises Slip: it prints and returns one line, whatever happens."""
+    """Make a check out of a probe that raises Slip:
+    it prints and returns one line, whatever happens.
+    """
 
     def make_check(probe: Callable) -> Callable:
         @functools.wraps(probe)
@@ -109,7 +111,9 @@ class _Untouched(NotImplementedError):
 
 
 def _is_stub(error: BaseException, answers: tuple) -> bool:
-    """Whether the answer itself raised a bare NotImplementedError: libraries give theirs a message."""
+    """Whether the answer itself raised a bare NotImplementedError:
+    libraries give theirs a message.
+    """
     if isinstance(error, _Untouched):
         return True
     if not isinstance(error, NotImplementedError) or str(error):
@@ -129,10 +133,12 @@ def expect(
     rtol: float = 1e-9,
     atol: float = 1e-12,
 ) -> None:
-    """Raise Slip unless got is want: a tensor of its shape, dtype and values, a number, or an expression.
+    """Raise Slip unless got is want:
+    a tensor of its shape, dtype and values, a number, or an expression.
 
-    slips maps a message to the wrong value that this mistake produces; the first that fits is named.
-    Expressions are equal where their values are, at random points; a symbol of `want` may be positive.
+    slips maps a message to the wrong value that this mistake produces; the first that fits is
+    named. Expressions are equal where their values are, at random points; a symbol of `want` may be
+    positive.
     """
     tables = {message: [wrong] for message, wrong in (slips or {}).items()}
     expect_all([got], [want], tables, [what], rtol, atol)
@@ -146,7 +152,10 @@ def expect_all(
     rtol: float = 1e-9,
     atol: float = 1e-12,
 ) -> None:
-    """Raise Slip unless each of gots is its want. A slip, one wrong value a want, is named if all fit."""
+    """Raise Slip unless each of gots is its want.
+
+    A slip, one wrong value a want, is named if all fit.
+    """
     truths = []
     values = []
     for got, want, label in zip(gots, wants, labels, strict=True):
@@ -157,7 +166,8 @@ def expect_all(
     if not faults:
         return
     first = faults[0]
-    for places in (range(len(values)), [first]):  # a second mistake may hide the first one elsewhere
+    # a second mistake may hide the first one elsewhere
+    for places in (range(len(values)), [first]):
         for message, wrongs in slips.items():
             if all(_fits(gots[i], wrongs[i], wants[i], rtol, atol) for i in places):
                 raise Slip(message)
@@ -170,7 +180,9 @@ def _alike(got, want, label: str) -> tuple[Tensor, Tensor]:
         raise _Untouched
     if isinstance(want, Tensor):
         if not isinstance(got, Tensor):
-            raise Slip(f"{label} is {describe(got)}, expected a tensor of shape {tuple(want.shape)}.")
+            raise Slip(
+                f"{label} is {describe(got)}, expected a tensor of shape {tuple(want.shape)}."
+            )
         return got, want
     if is_expression(want) and want.free_symbols:
         return _expressions(got, want, label)

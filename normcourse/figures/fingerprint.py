@@ -1,7 +1,8 @@
-"""A figure as text: what a reader sees in it, with numbers rounded so that every machine writes the same.
+"""A figure as text: what a reader sees in it,
+with numbers rounded so that every machine writes the same.
 
-Nothing here depends on the layout, which follows the fonts of a machine: ticks that matplotlib chooses by
-itself are known from limits and scale, and only those that a lesson sets are listed.
+Nothing here depends on the layout, which follows the fonts of a machine: ticks that matplotlib
+chooses by itself are known from limits and scale, and only those that a lesson sets are listed.
 """
 
 import numpy as np
@@ -46,7 +47,10 @@ def fingerprint(figure: Figure) -> str:
 def _axes(ax: Axes):
     if ax.name == "3d":
         ax.figure.canvas.draw()  # projects the artists
-    yield f"[{_title(ax)}] {ax.get_xlabel()} | {ax.get_ylabel()} ({ax.get_xscale()} x {ax.get_yscale()})"
+    yield (
+        f"[{_title(ax)}] {ax.get_xlabel()} | {ax.get_ylabel()} ({ax.get_xscale()} x "
+        f"{ax.get_yscale()})"
+    )
     if ax.axison:
         yield from (f"  {_axis(axis)}" for axis in _axis_list(ax))
     artists = [*ax.lines, *ax.collections, *ax.images]
@@ -105,7 +109,9 @@ def _ticks(axis: Axis):
 
 
 def _place(axis: Axis, place: float) -> str:
-    """A number on the axis; beside a linear axis' length rounding noise is 0, on others all sizes count."""
+    """A number on the axis; beside a linear axis' length rounding noise is 0,
+    on others all sizes count.
+    """
     low, high = axis.get_view_interval()
     return _number(place, abs(high - low) if axis.get_scale() == "linear" else 0)
 
@@ -115,7 +121,9 @@ def _place(axis: Axis, place: float) -> str:
 
 def _artist(artist) -> str:
     """Its kind, its look, how many points, and numbers that pin its data down."""
-    kind = next((word for cls, word in KINDS.items() if isinstance(artist, cls)), type(artist).__name__)
+    kind = next(
+        (word for cls, word in KINDS.items() if isinstance(artist, cls)), type(artist).__name__
+    )
     rows = _rows(artist)
     parts = [kind, *_look(artist), _summary(rows) if rows is not None and len(rows) else ""]
     return " ".join(part for part in parts if part)
@@ -127,7 +135,9 @@ def _rows(artist):
     if isinstance(artist, Line2D):
         return artist.get_xydata().T
     if isinstance(artist, BarContainer):
-        return np.array([[bar.get_x(), bar.get_y(), bar.get_width(), bar.get_height()] for bar in artist]).T
+        return np.array(
+            [[bar.get_x(), bar.get_y(), bar.get_width(), bar.get_height()] for bar in artist]
+        ).T
     if isinstance(artist, Quiver):
         return [*artist.get_offsets().T, np.ravel(artist.U), np.ravel(artist.V)]
     if isinstance(artist, AxesImage):
@@ -177,10 +187,15 @@ def _mapped(artist):
 
 
 def _patch(patch) -> str:
-    """A rectangle, a polygon, an arrow: its corners' range and mean (an arrow's ends), its colours."""
+    """A rectangle, a polygon, an arrow:
+    its corners' range and mean (an arrow's ends), its colours.
+    """
     ends = getattr(patch, "_posA_posB", None) if isinstance(patch, FancyArrowPatch) else None
     if ends is not None:
-        return f"arrow from {_numbers(ends[0])} to {_numbers(ends[1])} {_colour(patch.get_edgecolor())}"
+        return (
+            f"arrow from {_numbers(ends[0])} to {_numbers(ends[1])} "
+            f"{_colour(patch.get_edgecolor())}"
+        )
     corners = patch.get_patch_transform().transform(patch.get_path().vertices)
     look = _colour(patch.get_facecolor() if patch.get_fill() else patch.get_edgecolor())
     return f"patch {look} {_summary(corners.T)}"
@@ -198,7 +213,9 @@ def _words(text) -> str:
 
 
 def _text(text: Text) -> str:
-    """Words, place in the text's own coordinates, colour; an annotation also says what it points at."""
+    """Words, place in the text's own coordinates, colour;
+    an annotation also says what it points at.
+    """
     place = _numbers(text.get_position())
     if isinstance(text, Annotation):
         place = f"{_numbers(text.xy)} + {place}"
@@ -233,16 +250,21 @@ def _colours(colours) -> str:
 
 
 def _summary(rows) -> str:
-    """How many points, then for each row min/max/mean/trend and five values along it, at three digits."""
+    """How many points, then for each row min/max/mean/trend and five values along it,
+    at three digits.
+    """
     rows = [np.asarray(row, dtype=float) for row in rows]
-    return f"{len(rows[0])} points: " + "; ".join(_row_summary(row[np.isfinite(row)]) for row in rows)
+    return f"{len(rows[0])} points: " + "; ".join(
+        _row_summary(row[np.isfinite(row)]) for row in rows
+    )
 
 
 def _row_summary(row: np.ndarray) -> str:
     if row.size == 0:
         return "nothing finite"
     picks = np.linspace(0, row.size - 1, min(5, row.size)).round().astype(int)
-    trend = np.average(row, weights=np.arange(1, row.size + 1))  # sees two points that change places
+    # sees two points that change places
+    trend = np.average(row, weights=np.arange(1, row.size + 1))
     size = np.abs(row).max()
     low, high, mean, trend, *some = (
         _number(value, size) for value in (row.min(), row.max(), row.mean(), trend, *row[picks])
@@ -251,10 +273,15 @@ def _row_summary(row: np.ndarray) -> str:
 
 
 def _number(value: float, size: float) -> str:
-    """Three digits. A value such as 1.125 sits on a boundary; the nudge puts every machine on one side."""
+    """Three digits.
+
+    A value such as 1.125 sits on a boundary; the nudge puts every machine on one side.
+    """
     value = float(value)
     return f"{0.0 if abs(value) <= NOISE * size else value * (1 + NOISE):.3g}"
 
 
 def _numbers(values) -> str:
-    return ", ".join(value if isinstance(value, str) else _number(value, abs(value)) for value in values)
+    return ", ".join(
+        value if isinstance(value, str) else _number(value, abs(value)) for value in values
+    )

@@ -1,4 +1,6 @@
-"""What a cell shows for a figure: PNG, fingerprint, and the alt text as a caption that everyone can read."""
+"""What a cell shows for a figure:
+PNG, fingerprint, and the alt text as a caption that everyone can read.
+"""
 
 import base64
 import io
@@ -14,7 +16,8 @@ from normcourse.figures.fingerprint import fingerprint
 from normcourse.figures.style import DPI, MAX_WIDTH, MIN_LABEL
 
 MIN_ALT = 40
-SHOWN_PER_INCH = 100  # pixels of the page: half of those stored, so that the picture is sharp on any screen
+# pixels of the page: half of those stored, so that the picture is sharp on any screen
+SHOWN_PER_INCH = 100
 
 
 def show(figure: Figure, alt: str) -> None:
@@ -40,7 +43,9 @@ def show(figure: Figure, alt: str) -> None:
 
 
 def caption(alt: str) -> str:
-    """The alt text in italics; characters that Markdown or MathJax would read as marks are escaped."""
+    """The alt text in italics; characters that Markdown
+    or MathJax would read as marks are escaped.
+    """
     plain = " ".join(alt.split())
     return "*" + re.sub(r"([\\`*_{}\[\]<>|$~#])", r"\\\1", plain) + "*"
 
@@ -57,13 +62,16 @@ def _check_sizes(figure: Figure) -> None:
         small = text.get_fontsize() < MIN_LABEL
         if small and text.get_visible() and text.get_text().strip():
             raise ValueError(
-                f"{text.get_text()!r} has {text.get_fontsize():g} points, at least {MIN_LABEL} can be read:"
+                f"{text.get_text()!r} has {text.get_fontsize():g} points, "
+                f"at least {MIN_LABEL} can be read:"
                 " leave fontsize out, and shorten the text where it does not fit."
             )
 
 
 def _panels(figure: Figure) -> list[list[int]]:
-    """For each axes the box of it and its labels in the picture: left, top, right, bottom, in pixels."""
+    """For each axes the box of it and its labels in the picture:
+    left, top, right, bottom, in pixels.
+    """
     width = round(figure.get_figwidth() * DPI)
     height = round(figure.get_figheight() * DPI)
     scale = DPI / figure.dpi
@@ -71,7 +79,9 @@ def _panels(figure: Figure) -> list[list[int]]:
     for ax in figure.axes:
         box = ax.get_tightbbox().extents * scale
         left, bottom, right, top = (round(float(edge)) for edge in box)
-        boxes.append([max(left, 0), max(height - top, 0), min(right, width), min(height - bottom, height)])
+        boxes.append(
+            [max(left, 0), max(height - top, 0), min(right, width), min(height - bottom, height)]
+        )
     return boxes
 
 
@@ -82,5 +92,7 @@ def _png(figure: Figure, text: str) -> bytes:
     metadata = PngInfo()
     metadata.add_itxt("Fingerprint", text)
     figure.savefig(drawn, format="png")
-    Image.open(drawn).convert("RGB").quantize(256).save(stored, "png", pnginfo=metadata, optimize=True)
+    Image.open(drawn).convert("RGB").quantize(256).save(
+        stored, "png", pnginfo=metadata, optimize=True
+    )
     return stored.getvalue()

@@ -11,7 +11,8 @@ MAX_WIDTH = 6.2  # inches: wider figures come out too small on a phone, on paper
 MIN_LABEL = 9  # points
 DPI = 200
 
-STYLE = {  # norm: (colour, marker); cool colours use statistics of the data, warm ones act pointwise
+# norm: (colour, marker); cool colours use statistics of the data, warm ones act pointwise
+STYLE = {
     "none": ("#555555", ""),
     "batch_norm": ("#00875F", "s"),
     "layer_norm": ("#0A3F67", "o"),
@@ -63,13 +64,18 @@ matplotlib.rcParams.update(
 
 
 def subplots(rows: int = 1, cols: int = 1, *, width: float = 6.2, height: float = 3.4, **kwargs):
-    """A figure in the house style and its axes, as Figure.subplots returns them. Sizes in inches."""
+    """A figure in the house style and its axes, as Figure.subplots returns them.
+
+    Sizes in inches.
+    """
     figure = Figure(figsize=(width, height))  # no pyplot: nothing is kept open, nothing shown twice
     FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, cols, **kwargs)
 
 
-def line(ax: Axes, x, y, series: str, *, label: str | None = None, at=None, spread=None, **kwargs) -> None:
+def line(
+    ax: Axes, x, y, series: str, *, label: str | None = None, at=None, spread=None, **kwargs
+) -> None:
     """Draw y over x in the colour of the series and write its name beside it, without a legend.
 
     Args:
@@ -114,5 +120,7 @@ def _write(ax: Axes, label: str, end, at, colour) -> None:
 
 
 def ink(colour) -> str:
-    """The colour, dark enough for text: every colour of the house keeps a contrast of 4.5 on white."""
+    """The colour, dark enough for text:
+    every colour of the house keeps a contrast of 4.5 on white.
+    """
     return to_hex([0.75 * channel for channel in to_rgb(colour)])

@@ -1,4 +1,6 @@
-"""What the lessons measure, one subject per file: tensors in, tensors out, nothing of normlib inside."""
+"""What the lessons measure, one subject per file:
+tensors in, tensors out, nothing of normlib inside.
+"""
 
 from normcourse.measures.activations import (
     ACTIVATIONS,

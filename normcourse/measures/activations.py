@@ -1,4 +1,6 @@
-"""The usual activation functions and their slopes in closed form; slopes() is the witness by autograd."""
+"""The usual activation functions and their slopes in closed form;
+slopes() is the witness by autograd.
+"""
 
 import functools
 import math
@@ -85,7 +87,9 @@ ACTIVATIONS = {
     "sigmoid": Activation(torch.sigmoid, sigmoid_slope),
     "tanh": Activation(torch.tanh, tanh_slope),
     "ReLU": Activation(torch.relu, relu_slope),
-    "leaky ReLU": Activation(functools.partial(F.leaky_relu, negative_slope=0.01), leaky_relu_slope),
+    "leaky ReLU": (
+        Activation(functools.partial(F.leaky_relu, negative_slope=0.01), leaky_relu_slope)
+    ),
     "ELU": Activation(F.elu, elu_slope),
     "GELU": Activation(F.gelu, gelu_slope),
     "SiLU": Activation(swish, swish_slope),

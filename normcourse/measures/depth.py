@@ -1,4 +1,6 @@
-"""Depth and time: signal and gradient from layer to layer, whole chains and paths, powers of a matrix."""
+"""Depth and time: signal and gradient from layer to layer,
+whole chains and paths, powers of a matrix.
+"""
 
 import itertools
 import math
@@ -17,9 +19,10 @@ from normcourse.measures.saturation import normal_expectation
 def activation_rms(layers: Iterable[nn.Module], run: Callable[[], object]) -> Tensor:
     """(calls,): the root mean square of each layer's output, in the order in which they ran.
 
-    Args: layers: modules of one model, such as the model itself if it is a Sequential. One that runs more
-        than once, as an RNN's cell, counts every time. run: calls the model.
-    Raises: ValueError (no layers, or one that run() does not reach); TypeError (an output that is no tensor).
+    Args: layers: modules of one model, such as the model itself if it is a Sequential. One that
+        runs more than once, as an RNN's cell, counts every time. run: calls the model.
+    Raises: ValueError (no layers, or one that run() does not reach); TypeError (an output that is
+        no tensor).
     Source: q of EQ-RMS-MOMENTS, its root.
     """
     with torch.no_grad():
@@ -41,7 +44,8 @@ def gradient_norms(layers: Iterable[nn.Module], loss: Callable[[], Tensor]) -> T
 
 
 def decay_rate(norms: Sequence[float] | Tensor) -> float:
-    """lambda of n_0 = lambda^K n_K for gradient norms n_0 ... n_K, input to output.  [EQ-DEPTH-DECAY]
+    """lambda of n_0 = lambda^K n_K for gradient norms n_0 ... n_K, input to output.
+    [EQ-DEPTH-DECAY]
 
     Raises: ValueError (fewer than two norms; a first or last that is not positive and finite).
     Source: GRAD-SAT, theorem 3.3.3, with the exponent corrected.
@@ -49,7 +53,8 @@ def decay_rate(norms: Sequence[float] | Tensor) -> float:
     ends = [float(norms[0]), float(norms[-1])] if len(norms) > 1 else []
     if not ends or not all(0 < end < math.inf for end in ends):
         raise ValueError(
-            f"decay_rate needs two or more norms with positive, finite ends, got {len(norms)}: {ends}. "
+            "decay_rate needs two or more norms with positive, finite ends, "
+            f"got {len(norms)}: {ends}. "
             "Use float64, or fewer layers, where a norm underflows to 0."
         )
     return (ends[0] / ends[1]) ** (1 / (len(norms) - 1))
@@ -62,17 +67,22 @@ def mean_field(
     depth: int,
     start: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """(q (depth + 1,), rates (depth,)) of an infinitely wide net of random weights.  [EQ-MEAN-FIELD]
+    """(q (depth + 1,), rates (depth,)) of an infinitely wide net of random weights.
+    [EQ-MEAN-FIELD]
 
-    q: mean square of what enters each activation function, from start on; rates: the factor by which each
+    q: mean square of what enters each activation function, from start on; rates: the factor by
+        which each
     layer multiplies the gradient's length on its way back.
-    Args: function, slope: of the activation. weight_gain: fan-in times variance of the weights; no biases.
+    Args: function, slope: of the activation. weight_gain: fan-in times variance of the weights; no
+        biases.
     Source: Poole et al. 2016, section 2; Schoenholz et al. 2017, section 4.
     """
     q, rates = [torch.tensor(start, dtype=torch.float64)], []
     for _ in range(depth):
         root = q[-1].sqrt()
-        rates.append((weight_gain * normal_expectation(lambda z, r=root: slope(r * z).square())).sqrt())
+        rates.append(
+            (weight_gain * normal_expectation(lambda z, r=root: slope(r * z).square())).sqrt()
+        )
         q.append(weight_gain * normal_expectation(lambda z, r=root: function(r * z).square()))
     return torch.stack(q), torch.stack(rates) if rates else q[0].new_empty(0)
 
@@ -84,10 +94,12 @@ def _outputs(layers: Iterable[nn.Module], run: Callable[[], object]) -> tuple[ob
     def keep(layer: nn.Module, _: tuple, output: object) -> Tensor:
         if not isinstance(output, Tensor):
             raise TypeError(
-                f"{type(layer).__name__} returns {type(output).__name__}, not a tensor. Leave it out."
+                f"{type(layer).__name__} returns {type(output).__name__}, not a tensor. "
+                "Leave it out."
             )
         if torch.is_grad_enabled() and not output.requires_grad:
-            output = output.detach().requires_grad_()  # nothing before it is learned: the graph begins here
+            # nothing before it is learned: the graph begins here
+            output = output.detach().requires_grad_()
         seen.add(layer)
         outputs.append(output)
         return output.clone()  # a next layer that works in place does not change what is kept
@@ -110,7 +122,8 @@ def _outputs(layers: Iterable[nn.Module], run: Callable[[], object]) -> tuple[ob
 
 
 def chain_bound(jacobians: Sequence[Tensor] | Tensor) -> Tensor:
-    """The product of the layers' spectral norms: one number, at least the product's.  [EQ-CHAIN-BOUND]
+    """The product of the layers' spectral norms: one number, at least the product's.
+    [EQ-CHAIN-BOUND]
 
     Raises: ValueError (no layers).
     Source: Golub & Van Loan 2013, section 2.3; GRAD-SAT's "path depth".
@@ -121,16 +134,20 @@ def chain_bound(jacobians: Sequence[Tensor] | Tensor) -> Tensor:
 
 
 def path_norm(weights: Sequence[Tensor]) -> Tensor:
-    """Root of the sum over all paths of the squared product of their weights, one number.  [EQ-PATH-NORM]
+    """Root of the sum over all paths of the squared product of their weights, one number.
+    [EQ-PATH-NORM]
 
-    weights: (out, in) of each layer, the first layer first; biases are left out. One forward pass of ones
+    weights: (out, in) of each layer, the first layer first; biases are left out. One forward pass
+        of ones
     through the squared weights adds up all paths.
     Raises: ValueError (no layers, or widths that do not meet).
     Source: Neyshabur, Salakhutdinov & Srebro 2015, section 3.
     """
     shapes = [tuple(weight.shape) for weight in weights]
     if not shapes or any(len(shape) != 2 for shape in shapes):
-        raise ValueError(f"path_norm needs matrices (out, in), got {shapes}. Pass one weight per layer.")
+        raise ValueError(
+            f"path_norm needs matrices (out, in), got {shapes}. Pass one weight per layer."
+        )
     if any(out != fan_in for (out, _), (_, fan_in) in itertools.pairwise(shapes)):
         raise ValueError(
             f"path_norm needs layers whose widths meet, got {shapes}. Pass the first layer first."
@@ -153,10 +170,14 @@ def eigenvalue_sizes(matrix: Tensor) -> Tensor:
 
 
 def _eigenvalues(matrix: Tensor) -> Tensor:
-    """(..., D) in no order. MKL's iteration fails on many matrices of rank one, and on none of full rank."""
+    """(..., D) in no order.
+
+    MKL's iteration fails on many matrices of rank one, and on none of full rank.
+    """
     with suppress(torch.linalg.LinAlgError):
         return torch.linalg.eigvals(matrix)
-    # Where no entry is above 1, no eigenvalue is above D: with 2 D on the diagonal all stay far from 0.
+    # Where no entry is above 1, no eigenvalue is above D: with 2 D on the diagonal all stay far
+    # from 0.
     size = matrix.abs().amax((-2, -1), keepdim=True)
     unit = matrix / size.clamp(min=torch.finfo(matrix.dtype).tiny)
     dim = matrix.shape[-1]

@@ -10,20 +10,24 @@ from torch import Tensor
 
 
 def conditional_mean(x: Tensor, y: Tensor, bins: int = 64) -> tuple[Tensor, Tensor]:
-    """(knots, values): the means of x and of y in bins of x with equally many values.  [EQ-CONDITIONAL-MEAN]
+    """(knots, values): the means of x and of y in bins of x with equally many values.
+    [EQ-CONDITIONAL-MEAN]
 
-    E[y | x_i] has the smallest mean squared error of all functions of x_i alone: no element-wise layer can
-    come nearer to y. Entries of all positions are pooled; piecewise_linear evaluates it, best on other data.
+    E[y | x_i] has the smallest mean squared error of all functions of x_i alone: no element-wise
+    layer can come nearer to y. Entries of all positions are pooled; piecewise_linear evaluates it,
+    best on other data.
 
-    Args: x, y of one shape; knots come out increasing, fewer than bins where x repeats a value often. Values
-        that are equal but for rounding should be rounded first: the last bit would sort them into bins.
+    Args: x, y of one shape; knots come out increasing, fewer than bins where x repeats a value
+        often. Values that are equal but for rounding should be rounded first: the last bit would
+        sort them into bins.
     Raises: ValueError (shapes; fewer values than bins).
     Source: the conditional mean as a projection in L2; Hastie et al. 2009, section 2.4.
     """
     if x.shape != y.shape or not 1 <= bins <= x.numel():
         raise ValueError(
-            f"conditional_mean needs x and y of one shape with at least bins={bins} > 0 values, got "
-            f"{tuple(x.shape)} and {tuple(y.shape)}. Pass a layer's input and output, and fewer bins."
+            f"conditional_mean needs x and y of one shape with at least bins={bins} > 0 values, "
+            f"got {tuple(x.shape)} and {tuple(y.shape)}. Pass a layer's input and output, "
+            "and fewer bins."
         )
     x, y = x.detach().flatten(), y.detach().flatten()
     ends = torch.arange(1, bins, device=x.device) * x.numel() // bins
@@ -36,7 +40,8 @@ def conditional_mean(x: Tensor, y: Tensor, bins: int = 64) -> tuple[Tensor, Tens
 
 
 def piecewise_linear(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
-    """The broken line through (knots, values) at x of any shape; constant beyond the first and last knot.
+    """The broken line through (knots, values) at x of any shape;
+    constant beyond the first and last knot.
 
     Source: linear interpolation.
     """
@@ -44,7 +49,8 @@ def piecewise_linear(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
 
 
 def relative_error(y: Tensor, target: Tensor) -> Tensor:
-    """|y - target| / |target| over all entries, one number: 1 is the error of y = 0.  [EQ-RELATIVE-ERROR]
+    """|y - target| / |target| over all entries, one number: 1 is the error of y = 0.
+    [EQ-RELATIVE-ERROR]
 
     Source: relative error in the root of the sum of squares.
     """
@@ -52,22 +58,24 @@ def relative_error(y: Tensor, target: Tensor) -> Tensor:
 
 
 def off_diagonal_share(jacobian: Tensor) -> Tensor:
-    """(...) for matrices (..., D, D): |J without its diagonal| / |J|, between 0 and 1.  [EQ-OFF-DIAGONAL]
+    """(...) for matrices (..., D, D): |J without its diagonal| / |J|, between 0 and 1.
+    [EQ-OFF-DIAGONAL]
 
-    It is the smallest relative error of any diagonal matrix in place of J, so of any element-wise layer's
-    Jacobian. About 1 / sqrt(D) for RMSNorm. NaN for a zero matrix.
+    It is the smallest relative error of any diagonal matrix in place of J, so of any element-wise
+    layer's Jacobian. About 1 / sqrt(D) for RMSNorm. NaN for a zero matrix.
     Source: Golub & Van Loan 2013, section 2.3, for the norm.
     """
     rest = jacobian - torch.diag_embed(jacobian.diagonal(dim1=-2, dim2=-1))
     return torch.linalg.matrix_norm(rest) / torch.linalg.matrix_norm(jacobian)
 
 
-# Lipschitz constant and smoothness (Lipschitz constant of the slope) of a layer as a map of vectors: it is
-# diagonal, so the steepest coordinate decides, max|w| and not |w|
+# Lipschitz constant and smoothness (Lipschitz constant of the slope) of a layer as a map of
+# vectors: it is diagonal, so the steepest coordinate decides, max|w| and not |w|
 
 
 TANH_BEND = 4 / (3 * math.sqrt(3))  # max of |tanh''| = 2 t (1 - t^2), at t = 1 / sqrt(3)
-ISRU_BEND = 48 / (25 * math.sqrt(5))  # max of |(x / sqrt(x^2 + 1))''| = 3 x / (x^2 + 1)^(5/2), at x = 1/2
+# max of |(x / sqrt(x^2 + 1))''| = 3 x / (x^2 + 1)^(5/2), at x = 1/2
+ISRU_BEND = 48 / (25 * math.sqrt(5))
 
 
 def dyt_bounds(
@@ -78,8 +86,8 @@ def dyt_bounds(
         |alpha| max|w|   reached at x = 0
         4 / (3 sqrt(3)) alpha^2 / scale max|w|   reached at tanh(alpha x / scale) = +-1 / sqrt(3)
 
-    The articles' sqrt(D) tanh(alpha x) is alpha = alpha sqrt(D), scale = sqrt(D) here: alpha sqrt(D) and
-    4 / (3 sqrt(3)) alpha^2 sqrt(D).
+    The articles' sqrt(D) tanh(alpha x) is alpha = alpha sqrt(D), scale = sqrt(D) here: alpha
+    sqrt(D) and 4 / (3 sqrt(3)) alpha^2 sqrt(D).
     Source: derived from EQ-DYT.
     """
     return abs(alpha) * _largest(weight), TANH_BEND * alpha**2 / scale * _largest(weight)

@@ -17,9 +17,11 @@ def spectral_norm(jacobian: Tensor) -> Tensor:
 
 
 def lipschitz_estimate(function: Callable[[Tensor], Tensor], x: Tensor, z: Tensor) -> Tensor:
-    """The largest |f(x) - f(z)| / |x - z| over pairs of rows x, z (pairs, D).  [EQ-LIPSCHITZ-SAMPLE]
+    """The largest |f(x) - f(z)| / |x - z| over pairs of rows x, z (pairs, D).
+    [EQ-LIPSCHITZ-SAMPLE]
 
-    Every Lipschitz constant is at least this one number; close pairs probe the slope, far ones the range.
+    Every Lipschitz constant is at least this one number; close pairs probe the slope, far ones the
+    range.
     Source: the definition of a Lipschitz constant, on samples.
     """
     rise = torch.linalg.vector_norm(function(x) - function(z), dim=-1)
@@ -30,7 +32,8 @@ def lipschitz_estimate(function: Callable[[Tensor], Tensor], x: Tensor, z: Tenso
 
 
 def projection_defect(jacobian: Tensor) -> Tensor:
-    """(...) for matrices (..., D, D): 0 for multiples of orthogonal projections.  [EQ-PROJECTION-DEFECT]
+    """(...) for matrices (..., D, D): 0 for multiples of orthogonal projections.
+    [EQ-PROJECTION-DEFECT]
 
         |P^T P - P| / |P|,   P = J / c,   c the spectral norm, | | the root of the sum of squares
 
@@ -56,7 +59,8 @@ def effective_rank(matrix: Tensor) -> Tensor:
 
 
 def stable_rank(matrix: Tensor) -> Tensor:
-    """(...) for matrices (..., rows, columns): sum(s^2) / max(s)^2; NaN for a zero matrix.  [EQ-RANK-STABLE]
+    """(...) for matrices (..., rows, columns): sum(s^2) / max(s)^2; NaN for a zero matrix.
+    [EQ-RANK-STABLE]
 
     Source: Rudelson & Vershynin 2007, section 1, where it is called the numerical rank.
     """
@@ -65,19 +69,23 @@ def stable_rank(matrix: Tensor) -> Tensor:
 
 
 def numerical_rank(matrix: Tensor, threshold: float) -> Tensor:
-    """(...) for matrices (..., rows, columns): how many singular values >= threshold.  [EQ-RANK-NUMERICAL]
+    """(...) for matrices (..., rows, columns): how many singular values >= threshold.
+    [EQ-RANK-NUMERICAL]
 
     The sources' effective rank. It grows with the scale of the matrix, which the other two do not.
     Raises: ValueError (threshold not above 0: every matrix would have full rank).
     Source: GRAD-SAT, equation (3.3.16).
     """
     if not threshold > 0:
-        raise ValueError(f"numerical_rank needs a threshold above 0, got {threshold}. Pass 0.01, say.")
+        raise ValueError(
+            f"numerical_rank needs a threshold above 0, got {threshold}. Pass 0.01, say."
+        )
     return (torch.linalg.svdvals(matrix) >= threshold).sum(-1)
 
 
 def condition_number(matrix: Tensor) -> Tensor:
-    """(...) for matrices (..., rows, columns): largest over smallest singular value.  [EQ-CONDITION]
+    """(...) for matrices (..., rows, columns): largest over smallest singular value.
+    [EQ-CONDITION]
 
     inf where the smallest is 0; NaN for a zero matrix.
     Source: Golub & Van Loan 2013, section 2.6.
@@ -87,10 +95,11 @@ def condition_number(matrix: Tensor) -> Tensor:
 
 
 def gradient_bounds(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """(low, high), each (...): low |g| <= |W^T g| <= high |g| for W (..., out, in).  [EQ-SINGULAR-BOUNDS]
+    """(low, high), each (...): low |g| <= |W^T g| <= high |g| for W (..., out, in).
+    [EQ-SINGULAR-BOUNDS]
 
-    g is the gradient in the outputs, W^T g that in the inputs. low is 0 for more outputs than inputs: then
-    some g is lost entirely.
+    g is the gradient in the outputs, W^T g that in the inputs. low is 0 for more outputs than
+    inputs: then some g is lost entirely.
     Source: Golub & Van Loan 2013, section 2.4.
     """
     values = torch.linalg.svdvals(weight)
@@ -102,10 +111,12 @@ def gradient_bounds(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def residual_bounds(jacobian: Tensor) -> tuple[Tensor, Tensor]:
-    """(low, high), each (...), for branch Jacobians J (..., D, D): max(0, 1 - c) and 1 + c.  [EQ-RESIDUAL]
+    """(low, high), each (...), for branch Jacobians J (..., D, D): max(0, 1 - c) and 1 + c.
+    [EQ-RESIDUAL]
 
-    c is the spectral norm of J. All singular values of I + J lie between them, and so does the ratio of the
-    gradient's lengths before and after the block. Both are reached: J = -c I and J = c I.
+    c is the spectral norm of J. All singular values of I + J lie between them, and so does the
+    ratio of the gradient's lengths before and after the block. Both are reached: J = -c I and J = c
+    I.
     Source: GRAD-SAT, theorem 3.3.5; Horn & Johnson 2013, section 7.3.
     """
     norm = spectral_norm(jacobian)
@@ -136,7 +147,10 @@ def diag_similarity(a: Tensor, b: Tensor) -> Tensor:
 def _cosine(u: Tensor, v: Tensor) -> Tensor:
     if u.shape[-1] != v.shape[-1]:
         raise ValueError(
-            f"similarity compares Jacobians of one size, got {u.shape[-1]} and {v.shape[-1]} entries. "
+            "similarity compares Jacobians of one size, "
+            f"got {u.shape[-1]} and {v.shape[-1]} entries. "
             "Compute both at rows of the same width."
         )
-    return (u * v).sum(-1) / (torch.linalg.vector_norm(u, dim=-1) * torch.linalg.vector_norm(v, dim=-1))
+    return (u * v).sum(-1) / (
+        torch.linalg.vector_norm(u, dim=-1) * torch.linalg.vector_norm(v, dim=-1)
+    )

@@ -1,4 +1,6 @@
-"""Training runs: their measures as the sources define them, clipping of gradients, descent on a quadratic."""
+"""Training runs: their measures as the sources define them,
+clipping of gradients, descent on a quadratic.
+"""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +23,8 @@ class RunStability(NamedTuple):
 def run_stability(norms: Sequence[float] | Tensor) -> RunStability:
     """Mean and maximum of n_t / n_1 over a run's gradient norms n_1 ... n_T.  [EQ-RUN-STABILITY]
 
-    A run that converges has a mean far below 1; one that diverges has a huge or infinite peak. NaN counts as
+    A run that converges has a mean far below 1; one that diverges has a huge or infinite peak. NaN
+    counts as
     infinite: it is what a norm becomes after it overflowed.
     Raises: ValueError (no norms; a first one that is not positive and finite).
     Source: KEXUE-DERIV, section 10.2; the peak is ours.
@@ -46,8 +49,8 @@ def run_speed(accuracies: Sequence[float], steps: Sequence[int], level: float = 
     steps = list(steps)
     if len(accuracies) != len(steps) or steps != sorted(set(steps)) or min(steps, default=1) < 1:
         raise ValueError(
-            f"run_speed needs increasing steps from 1 on, one for each of {len(accuracies)} accuracies, "
-            f"got {steps}. "
+            f"run_speed needs increasing steps from 1 on, one for each of {len(accuracies)} "
+            f"accuracies, got {steps}. "
             "Pass record.validation_accuracy and record.steps."
         )
     return next((1 / step for a, step in zip(accuracies, steps, strict=True) if a >= level), 0.0)
@@ -73,15 +76,19 @@ Gradient = Tensor | Sequence[Tensor]
 
 
 def clip_by_norm(gradient: Gradient, threshold: float) -> Gradient:
-    """gradient min(1, threshold / |gradient|): a tensor, or a list with one common factor.  [EQ-CLIP-NORM]
+    """gradient min(1, threshold / |gradient|): a tensor, or a list with one common factor.
+    [EQ-CLIP-NORM]
 
     Raises: ValueError (threshold not above 0; an empty list).
-    Source: Pascanu, Mikolov & Bengio 2013, algorithm 1. torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm.
+    Source: Pascanu, Mikolov & Bengio 2013, algorithm 1. torch.nn.utils.clip_grad_norm_ adds 1e-6 to
+        the norm.
     """
     _check_threshold(threshold)
     parts = [gradient] if isinstance(gradient, Tensor) else list(gradient)
     if not parts:
-        raise ValueError("clip_by_norm needs a gradient, got an empty list. Pass one tensor per parameter.")
+        raise ValueError(
+            "clip_by_norm needs a gradient, got an empty list. Pass one tensor per parameter."
+        )
     norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(part) for part in parts]))
     clipped = [part * (threshold / norm).clamp(max=1) for part in parts]  # a zero gradient stays 0
     return clipped[0] if isinstance(gradient, Tensor) else clipped
@@ -100,15 +107,18 @@ def clip_by_value(gradient: Gradient, threshold: float) -> Gradient:
 
 
 def clipping_threshold(norms: Tensor, share: float = 0.9) -> Tensor:
-    """The smallest of the norms (N,) with at most 1 - share of them above it: one number.  [EQ-CLIP-QUANTILE]
+    """The smallest of the norms (N,) with at most 1 - share of them above it: one number.
+    [EQ-CLIP-QUANTILE]
 
-    norms: gradient norms of a healthy run; clipping at the result would have touched 1 - share of its steps.
+    norms: gradient norms of a healthy run; clipping at the result would have touched 1 - share of
+        its steps.
     Raises: ValueError (no norms; share not in (0, 1]).
     Source: ours, after Pascanu, Mikolov & Bengio 2013, section 3.2.
     """
     if norms.dim() != 1 or not len(norms) or not 0 < share <= 1:
         raise ValueError(
-            f"clipping_threshold needs norms (N,) and 0 < share <= 1, got {tuple(norms.shape)} and {share}. "
+            "clipping_threshold needs norms (N,) and 0 < share <= 1, "
+            f"got {tuple(norms.shape)} and {share}. "
             "Record the gradient norm of each step first."
         )
     threshold = numpy.quantile(norms, share, method="inverted_cdf")
@@ -124,7 +134,8 @@ def _check_threshold(threshold: float) -> None:
 
 
 def contraction(eigenvalues: Tensor, step: float) -> Tensor:
-    """max|1 - step a| over the second-derivative matrix's eigenvalues a (D,): one number.  [EQ-GD-QUADRATIC]
+    """max|1 - step a| over the second-derivative matrix's eigenvalues a (D,): one number.
+    [EQ-GD-QUADRATIC]
 
     The distance to the minimum shrinks at least by this factor per step; above 1 it diverges.
     Source: Polyak 1987, section 1.4, theorem 3.
@@ -133,7 +144,8 @@ def contraction(eigenvalues: Tensor, step: float) -> Tensor:
 
 
 def best_step(smallest: float, largest: float) -> tuple[float, float]:
-    """(step, rate): the step with the smallest contraction for eigenvalues between the two.  [EQ-GD-STEPS]
+    """(step, rate): the step with the smallest contraction for eigenvalues between the two.
+    [EQ-GD-STEPS]
 
     Raises: ValueError (not 0 < smallest <= largest).
     Source: Polyak 1987, section 1.4, theorem 3.

@@ -1,7 +1,7 @@
 """Saturation: how much of a layer's output sits at its limit, how many of its slopes are lost.
 
-An output can saturate without its slope (a sloped tail) and a slope without its output (the minimum of GELU),
-and both depend on what comes in: every number here belongs to a law of the input.
+An output can saturate without its slope (a sloped tail) and a slope without its output (the minimum
+of GELU), and both depend on what comes in: every number here belongs to a law of the input.
 """
 
 import math
@@ -38,13 +38,15 @@ def normal_expectation(
 ) -> Tensor:
     """E f(z) for z from N(0, 1): one float64 number.
 
-    Args: breaks: the places where f jumps or has a kink. Elsewhere f must be smooth on a scale of 1/4: for
-        tanh(100 x), say, add breaks around 0.
+    Args: breaks: the places where f jumps or has a kink. Elsewhere f must be smooth on a scale of
+        1/4: for tanh(100 x), say, add breaks around 0.
     Source: Gauss-Legendre quadrature on panels, Gauss-Hermite needs hundreds of
         nodes for tanh and cannot see a kink.
     """
     breaks = torch.as_tensor(tuple(breaks), dtype=torch.float64).clamp(-REACH, REACH)
-    edges = torch.cat([torch.linspace(-REACH, REACH, PANELS + 1, dtype=torch.float64), breaks]).unique()
+    edges = torch.cat(
+        [torch.linspace(-REACH, REACH, PANELS + 1, dtype=torch.float64), breaks]
+    ).unique()
     half, middle = edges.diff()[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2
     nodes, weights = map(torch.from_numpy, numpy.polynomial.legendre.leggauss(NODES))
     z = middle + half * nodes  # (panels, nodes)
@@ -53,9 +55,11 @@ def normal_expectation(
 
 
 def saturation_set(slope: Callable[[Tensor], Tensor], threshold: float = 0.01) -> Tensor:
-    """(k, 2): the k intervals of x in which |f'(x)| < threshold, in order; -inf and inf at open ends.
+    """(k, 2): the k intervals of x in which |f'(x)| < threshold, in order;
+    -inf and inf at open ends.
 
-    slope: f', of a tensor. Ends are solved by bisection to rounding, between points of a grid 0.001 apart: a
+    slope: f', of a tensor. Ends are solved by bisection to rounding, between points of a grid 0.001
+        apart: a
     narrower interval may be missed, and what holds at |x| = 40 is taken to hold beyond.
     Source: GRAD-SAT, definition 3.3.2, solved for x.
     """
@@ -108,7 +112,9 @@ def _intervals(inside: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 class Thresholds(NamedTuple):
-    """Saturated for |x| beyond: by the output's distance from its limits, and by the slope. 0: everywhere."""
+    """Saturated for |x| beyond:
+    by the output's distance from its limits, and by the slope. 0: everywhere.
+    """
 
     output: float
     slope: float
@@ -122,7 +128,8 @@ def sigmoid_thresholds(epsilon: float) -> Thresholds:
     """
     _check_epsilon(epsilon)
     output = math.log((1 - epsilon) / epsilon) if epsilon < 1 / 2 else 0.0
-    slope = 2 * math.acosh(0.5 / math.sqrt(epsilon)) if epsilon < 1 / 4 else 0.0  # s' = 1 / (4 cosh^2(x / 2))
+    # s' = 1 / (4 cosh^2(x / 2))
+    slope = 2 * math.acosh(0.5 / math.sqrt(epsilon)) if epsilon < 1 / 4 else 0.0
     return Thresholds(output, slope)
 
 
@@ -140,7 +147,8 @@ def tanh_thresholds(epsilon: float) -> Thresholds:
 
 
 def saturation_depth(output: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
-    """min(y - low, high - y), in the shape of the output y: small is saturated.  [EQ-SATURATION-DEPTH]
+    """min(y - low, high - y), in the shape of the output y: small is saturated.
+    [EQ-SATURATION-DEPTH]
 
     low, high: the limits of the function, 0 and 1 for the sigmoid, -1 and 1 for tanh.
     Raises: ValueError (limits in the wrong order).
@@ -148,7 +156,8 @@ def saturation_depth(output: Tensor, low: float = 0.0, high: float = 1.0) -> Ten
     """
     if not low < high:
         raise ValueError(
-            f"saturation_depth needs low < high, got {low} and {high}. Pass the function's limits in order."
+            f"saturation_depth needs low < high, got {low} and {high}. "
+            "Pass the function's limits in order."
         )
     return (output - low).minimum(high - output)
 

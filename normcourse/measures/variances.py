@@ -15,7 +15,9 @@ def layer_gains(fan_in: int, fan_out: int, variance: float) -> tuple[float, floa
     """
     _check_fans(fan_in, fan_out)
     if variance < 0:
-        raise ValueError(f"layer_gains needs a variance of at least 0, got {variance}. Pass std squared.")
+        raise ValueError(
+            f"layer_gains needs a variance of at least 0, got {variance}. Pass std squared."
+        )
     return fan_in * variance, fan_out * variance
 
 
@@ -41,7 +43,9 @@ def he_variance(fan_in: int) -> float:
 
 def _check_fans(*fans: int) -> None:
     if min(fans) < 1:
-        raise ValueError(f"A layer has at least one input and one output, got {min(fans)}. Pass its fans.")
+        raise ValueError(
+            f"A layer has at least one input and one output, got {min(fans)}. Pass its fans."
+        )
 
 
 # Attention

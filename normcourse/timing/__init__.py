@@ -1,6 +1,7 @@
 """Time callables on CPU or CUDA against each other, a copy of the same bytes and an empty call.
 
-The rules that `measure` enforces, and the test of each, are in tests/course/test_timing_self_checks.py.
+The rules that `measure` enforces, and the test of each, are in
+tests/course/test_timing_self_checks.py.
 """
 
 from normcourse.jsonfile import RecordError

@@ -1,4 +1,6 @@
-"""Where calls run and how long they take there: the host, or a CUDA device with a queue of its own."""
+"""Where calls run and how long they take there:
+the host, or a CUDA device with a queue of its own.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +13,10 @@ from normcourse.timing.caches import Cache, host_cache
 
 
 class Sample(NamedTuple):
-    """One timed call. `device_s` equals `host_s` on the CPU, where a call is over when it returns."""
+    """One timed call.
+
+    `device_s` equals `host_s` on the CPU, where a call is over when it returns.
+    """
 
     host_s: float
     device_s: float
@@ -19,7 +24,10 @@ class Sample(NamedTuple):
 
 
 class Cpu:
-    """The host. `clock` returns seconds; time.perf_counter unless a test or a simulation brings its own."""
+    """The host.
+
+    `clock` returns seconds; time.perf_counter unless a test or a simulation brings its own.
+    """
 
     name = "cpu"
 
@@ -37,7 +45,9 @@ class Cpu:
     def empty(self) -> None:
         """The call that does nothing: what it takes is the harness itself."""
 
-    def round(self, calls: Sequence[Callable], *, keep: bool = False, warm: bool = False) -> list[Sample]:
+    def round(
+        self, calls: Sequence[Callable], *, keep: bool = False, warm: bool = False
+    ) -> list[Sample]:
         """Time each call once, in this order, if `warm` right after the same call untimed.
 
         Outputs are kept only if asked; otherwise they are freed outside of the time.
@@ -61,8 +71,8 @@ class Cpu:
 class Cuda:
     """A CUDA device, timed by events; the host runs ahead of it.
 
-    Each round first queues a wait, then all calls. The device begins when everything is queued, so that what
-    lies between two events is the call's kernels and not the host's launching of them.
+    Each round first queues a wait, then all calls. The device begins when everything is queued, so
+    that what lies between two events is the call's kernels and not the host's launching of them.
 
     `driver` is torch.cuda, or what simulates it: Event, synchronize, _sleep, get_device_properties.
     """
@@ -70,7 +80,9 @@ class Cuda:
     name = "cuda"
     LONGEST_WAIT = 200_000_000  # cycles: about 0.1 s
 
-    def __init__(self, driver=torch.cuda, clock: Callable[[], float] | None = None, place="cuda") -> None:
+    def __init__(
+        self, driver=torch.cuda, clock: Callable[[], float] | None = None, place="cuda"
+    ) -> None:
         self.driver = driver
         self.clock = clock or time.perf_counter
         self.place = torch.device(place)
@@ -87,7 +99,9 @@ class Cuda:
         """A kernel that waits for no cycle: what it takes is one launch."""
         self.driver._sleep(0)
 
-    def round(self, calls: Sequence[Callable], *, keep: bool = False, warm: bool = False) -> list[Sample]:
+    def round(
+        self, calls: Sequence[Callable], *, keep: bool = False, warm: bool = False
+    ) -> list[Sample]:
         """As Cpu.round; a round in which the host fell behind is done again with a longer wait."""
         timed, ahead = self._queue(calls, keep, warm)
         while not ahead and self.wait < self.LONGEST_WAIT:
@@ -95,8 +109,8 @@ class Cuda:
             timed, ahead = self._queue(calls, keep, warm)
         if not ahead and not self.flags:
             self.flags.append(
-                "the host never got ahead of the device (does a candidate synchronise?): the times of the "
-                "device contain waiting for the host"
+                "the host never got ahead of the device (does a candidate synchronise?): the times "
+                "of the device contain waiting for the host"
             )
         samples = []
         for host_s, first, last, output in timed:
@@ -105,7 +119,10 @@ class Cuda:
         return samples
 
     def _queue(self, calls: Sequence[Callable], keep: bool, warm: bool) -> tuple[list, bool]:
-        """Queue a wait and the calls, and let them run. Was everything queued before the wait was over?"""
+        """Queue a wait and the calls, and let them run.
+
+        Was everything queued before the wait was over?
+        """
         self.driver.synchronize()
         self.driver._sleep(self.wait)
         gate = self.driver.Event(enable_timing=True)
@@ -128,7 +145,9 @@ class Cuda:
         return host_s, first, last, output if keep else None
 
     def whole(self, calls: Sequence[Callable]) -> float:
-        """Seconds a call, from an idle device to an idle device, by the host's clock: the second witness."""
+        """Seconds a call, from an idle device to an idle device, by the host's clock:
+        the second witness.
+        """
         self.driver.synchronize()
         start = self.clock()
         for call in calls:
@@ -138,17 +157,26 @@ class Cuda:
 
 
 def resolve(device, clock: Callable[[], float] | None = None) -> "Cpu | Cuda":
-    """The device that a person named. ValueError for one that is not there, or that cannot be timed."""
+    """The device that a person named.
+
+    ValueError for one that is not there, or that cannot be timed.
+    """
     if isinstance(device, str | torch.device):
         device = torch.device(device)
         if device.type == "cpu":
             return Cpu(clock)
         if device.type == "cuda" and torch.cuda.is_available() and not clock:
             if device.index not in (None, torch.cuda.current_device()):
-                raise ValueError(f"{device} is not the current device: call torch.cuda.set_device first.")
+                raise ValueError(
+                    f"{device} is not the current device: call torch.cuda.set_device first."
+                )
             return Cuda()
-        reason = "a clock can be given for the CPU only" if clock else "this machine or torch has none"
+        reason = (
+            "a clock can be given for the CPU only" if clock else "this machine or torch has none"
+        )
         raise ValueError(f"device={str(device)!r} cannot be timed: {reason}. Use device='cpu'.")
     if clock:
-        raise ValueError("A device object brings its own clock: give the clock to it, as timing.Cpu(clock).")
+        raise ValueError(
+            "A device object brings its own clock: give the clock to it, as timing.Cpu(clock)."
+        )
     return device

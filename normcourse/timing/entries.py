@@ -1,4 +1,6 @@
-"""Three ways into a contender: the plain call, forward and backward through autograd, the backward alone."""
+"""Three ways into a contender:
+the plain call, forward and backward through autograd, the backward alone.
+"""
 
 from collections.abc import Callable
 
@@ -26,13 +28,17 @@ def forward_backward(f: Callable) -> Callable:
 
 
 def backward_of(f: Callable) -> Callable:
-    """As `forward_backward`, but only the backward is timed: `prepare` builds each set's graph before."""
+    """As `forward_backward`, but only the backward is timed:
+    `prepare` builds each set's graph before.
+    """
 
     def prepare(grad_output: Tensor, *inputs: Tensor) -> Callable[[], tuple[Tensor, ...]]:
         output, leaves = _graph(f, inputs)
 
         def run() -> tuple[Tensor, ...]:
-            found = torch.autograd.grad(output, leaves, grad_output, retain_graph=True, allow_unused=True)
+            found = torch.autograd.grad(
+                output, leaves, grad_output, retain_graph=True, allow_unused=True
+            )
             return _used(found)
 
         return run

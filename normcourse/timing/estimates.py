@@ -1,4 +1,6 @@
-"""What a handful of noisy times can say: medians, intervals of medians, paired ratios, a straight line."""
+"""What a handful of noisy times can say:
+medians, intervals of medians, paired ratios, a straight line.
+"""
 
 import math
 from collections.abc import Sequence
@@ -29,17 +31,19 @@ def interval(samples: Sequence[float], confidence: float = 0.95) -> tuple[float,
     """(low, high) of the median by order statistics: no assumption on how the noise is distributed.
 
     Each sample lies below the true median with probability 1/2, so the number of those that do is
-    Binomial(n, 1/2). The ends are the samples of rank k + 1 from below and from above, k the largest count
-    with 2 P(B <= k) <= 1 - confidence. It assumes independent rounds; load that lasts over many of them
-    makes it too narrow, which is why contenders are compared by paired ratios.
+    Binomial(n, 1/2). The ends are the samples of rank k + 1 from below and from above, k the
+    largest count with 2 P(B <= k) <= 1 - confidence. It assumes independent rounds; load that lasts
+    over many of them makes it too narrow, which is why contenders are compared by paired ratios.
 
-    Raises ValueError when n samples have no such interval (fewer than 6 at 95 %, than 11 at 99.9 %).
+    Raises ValueError when n samples have no such interval (fewer than 6 at 95 %, than 11 at 99.9
+    %).
     """
     n = len(samples)
     if not has_interval(n, confidence):
         needed = math.ceil(math.log2(2 / (1 - confidence)))
         raise ValueError(
-            f"{n} samples have no {confidence:.1%} interval of the median: measure {needed} rounds or more."
+            f"{n} samples have no {confidence:.1%} interval of the median: "
+            f"measure {needed} rounds or more."
         )
     allowed = (1 - confidence) * 2**n / 2
     k = 0
@@ -78,7 +82,8 @@ def fit_line(nbytes: Sequence[float], seconds: Sequence[float]) -> tuple[float, 
     size = torch.tensor(nbytes, dtype=torch.float64)
     time = torch.tensor(seconds, dtype=torch.float64)
     scale = size.mean()
-    columns = torch.stack((torch.ones_like(size), size / scale), dim=1) / time[:, None]  # (sizes, 2)
+    # (sizes, 2)
+    columns = torch.stack((torch.ones_like(size), size / scale), dim=1) / time[:, None]
     # driver: the default one, gelsy, gives other last bits from call to call.
     fit = torch.linalg.lstsq(columns, torch.ones_like(time)[:, None], driver="gels")
     t0, slope = fit.solution[:, 0].tolist()

@@ -115,7 +115,10 @@ def _arguments(
     elif isinstance(reference, Mapping) and set(reference) != set(candidates):
         wrong = f"references of {list(reference)}", "one function, or one of each candidate"
     elif isinstance(moved_bytes, bool) or not isinstance(moved_bytes, int) or moved_bytes < 2:
-        wrong = f"moved_bytes={moved_bytes!r}", "one whole number of bytes, the same for all contenders"
+        wrong = (
+            f"moved_bytes={moved_bytes!r}",
+            "one whole number of bytes, the same for all contenders",
+        )
     elif cache not in ("cold", "warm"):
         wrong = f"cache={cache!r}", "'cold' or 'warm'"
     elif rounds < FEWEST:
@@ -146,7 +149,9 @@ def _all_turns(
     return turns
 
 
-def _turns(candidate: Callable, sets: list[tuple[Tensor, ...]], turn: Iterator[int]) -> Iterator[Callable]:
+def _turns(
+    candidate: Callable, sets: list[tuple[Tensor, ...]], turn: Iterator[int]
+) -> Iterator[Callable]:
     prepare = getattr(candidate, "prepare", None)
     calls = [prepare(*own) if prepare else partial(candidate, *own) for own in sets]
     while True:
@@ -161,7 +166,9 @@ def _copies(device: Cpu | Cuda, moved_bytes: int, cache: str) -> Iterator[Callab
     return itertools.cycle(calls)
 
 
-def _round(device: Cpu | Cuda, turns: Mapping, warm: bool, names: list[str], keep: bool) -> dict[str, Sample]:
+def _round(
+    device: Cpu | Cuda, turns: Mapping, warm: bool, names: list[str], keep: bool
+) -> dict[str, Sample]:
     """Everybody's next call, in this order."""
     calls = [next(turns[name]) for name in names]
     return dict(zip(names, device.round(calls, keep=keep, warm=warm), strict=True))

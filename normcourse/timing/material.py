@@ -1,4 +1,6 @@
-"""What is timed and whether it is right: inputs drawn, refused or cloned; outputs against the truth."""
+"""What is timed and whether it is right:
+inputs drawn, refused or cloned; outputs against the truth.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -9,29 +11,37 @@ from normcourse.timing.entries import entry
 from normcourse.timing.errors import TimingError
 
 COLD = 3  # the working set exceeds this many last-level caches
-# About four roundings for the half types; room for long sums in float32, where a wrong formula is far off.
+# About four roundings for the half types; room for long sums in float32, where a wrong formula is
+# far off.
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 3.2e-2}
 
 
 def draw(make_inputs: Callable, place: torch.device, seed: int) -> tuple[Tensor, ...]:
     """The inputs, refused with ValueError when times on them would not be times on real data."""
     inputs = make_inputs(torch.Generator(place).manual_seed(seed))
-    if not isinstance(inputs, tuple) or not inputs or not all(isinstance(x, Tensor) for x in inputs):
+    if (
+        not isinstance(inputs, tuple)
+        or not inputs
+        or not all(isinstance(x, Tensor) for x in inputs)
+    ):
         raise ValueError(
-            f"make_inputs must return a tuple of tensors, got {type(inputs).__name__}. For one: return (x,)."
+            f"make_inputs must return a tuple of tensors, got {type(inputs).__name__}. For one: "
+            "return (x,)."
         )
     for index, x in enumerate(inputs):
         if x.device.type != place.type:
             raise ValueError(
-                f"Input {index} lies on {x.device}, the device timed is {place}: the transfer would be "
-                f"timed, or nothing at all. Draw with device=generator.device."
+                f"Input {index} lies on {x.device}, the device timed is {place}: the transfer "
+                f"would be timed, or nothing at all. Draw with device=generator.device."
             )
         if x.is_floating_point() and not x.isfinite().all():
-            raise ValueError(f"Input {index} holds NaN or infinity, expected finite numbers. Draw it anew.")
+            raise ValueError(
+                f"Input {index} holds NaN or infinity, expected finite numbers. Draw it anew."
+            )
         if x.is_floating_point() and not x.any():
             raise ValueError(
-                f"Input {index} is all zeros, expected random numbers: zeros cost less power and hide "
-                f"errors. Draw it with torch.randn(…, generator=generator)."
+                f"Input {index} is all zeros, expected random numbers: zeros cost less power and "
+                f"hide errors. Draw it with torch.randn(…, generator=generator)."
             )
     return inputs
 
@@ -41,7 +51,9 @@ def nbytes(tensors: tuple[Tensor, ...]) -> int:
 
 
 def sets_needed(set_bytes: int, cache_bytes: int, cache: str) -> int:
-    """How many clones, used in turn, make sure that none is still in the cache when its turn comes."""
+    """How many clones, used in turn,
+    make sure that none is still in the cache when its turn comes.
+    """
     return 1 if cache == "warm" else max(2, COLD * cache_bytes // set_bytes + 1)
 
 
@@ -56,8 +68,8 @@ def outputs(name: str, value: object) -> tuple[Tensor, ...]:
     value = (value,) if isinstance(value, Tensor) else value
     if not isinstance(value, tuple | list) or not all(isinstance(y, Tensor) for y in value):
         raise TimingError(
-            f"{name!r} returned {type(value).__name__}, expected a tensor or a tuple of tensors: without "
-            f"outputs nothing shows that it computed what the others did. Return them.",
+            f"{name!r} returned {type(value).__name__}, expected a tensor or a tuple of tensors: "
+            f"without outputs nothing shows that it computed what the others did. Return them.",
             name,
         )
     for index, y in enumerate(value):
@@ -88,7 +100,9 @@ class Judge:
         self.truth = {name: known.get(f) for name, f in references.items()}
 
     def first_look(self, candidates: Mapping[str, Callable], inputs: tuple[Tensor, ...]) -> None:
-        """TimingError unless all go by one entry, give the same kinds of output, and leave inputs alone."""
+        """TimingError unless all go by one entry,
+        give the same kinds of output, and leave inputs alone.
+        """
         _same({name: entry(f) for name, f in candidates.items()}, "different entries")
         kinds = {}
         for name, candidate in candidates.items():
@@ -107,7 +121,9 @@ class Judge:
         if [y.shape for y in got] != [t.shape for t in truth]:
             shapes = [[tuple(y.shape) for y in side] for side in (got, truth)]
             raise TimingError(
-                f"{name!r} gave shapes {shapes[0]}, its reference {shapes[1]}. Time the same function.", name
+                f"{name!r} gave shapes {shapes[0]}, its reference {shapes[1]}. "
+                "Time the same function.",
+                name,
             )
         pairs = enumerate(zip(got, truth, strict=True))
         return max(self._one_error(name, index, *pair) for index, pair in pairs)
@@ -117,8 +133,9 @@ class Judge:
         error = _distance(y.detach().double(), truth.double())
         if not error <= allowed:
             raise TimingError(
-                f"{name!r} is wrong: output {index} differs from the float64 reference by {error:.2g} of "
-                f"|truth| + rms, allowed is {allowed:.2g}. Mend it, or state its tolerance, first.",
+                f"{name!r} is wrong: output {index} differs from the float64 reference by "
+                f"{error:.2g} of |truth| + rms, allowed is {allowed:.2g}. Mend it, "
+                "or state its tolerance, first.",
                 name,
             )
         return error
@@ -131,12 +148,14 @@ def _first_call(name: str, candidate: Callable, inputs: tuple[Tensor, ...]) -> t
     except TimingError:
         raise
     except Exception as error:
-        raise TimingError(f"{name!r} raises {type(error).__name__} on these inputs: {error}", name) from error
+        raise TimingError(
+            f"{name!r} raises {type(error).__name__} on these inputs: {error}", name
+        ) from error
     for index, (before, after) in enumerate(zip(inputs, own, strict=True)):
         if not torch.equal(before, after):
             raise TimingError(
-                f"{name!r} overwrote input {index}: from the second call on, everyone would be timed on "
-                f"something else. Make it work out of place.",
+                f"{name!r} overwrote input {index}: from the second call on, everyone would be "
+                f"timed on something else. Make it work out of place.",
                 name,
             )
     return got
@@ -155,6 +174,6 @@ def _same(kinds: Mapping[str, object], what: str) -> None:
     for name, kind in others:
         if kind != expected:
             raise TimingError(
-                f"Contenders with {what}: {first!r} has {expected}, {name!r} has {kind}. They do not do the "
-                f"same work: convert inside the candidate, or time them apart."
+                f"Contenders with {what}: {first!r} has {expected}, {name!r} has {kind}. They do "
+                f"not do the same work: convert inside the candidate, or time them apart."
             )

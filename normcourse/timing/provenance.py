@@ -1,4 +1,7 @@
-"""Where numbers come from: machine, versions, settings, commit. No user, host or path of the machine."""
+"""Where numbers come from: machine, versions, settings, commit.
+
+No user, host or path of the machine.
+"""
 
 import os
 import platform
@@ -10,8 +13,21 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import torch
 
-ALLOCATOR = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
-GPU_FIELDS = ("driver_version", "clocks.sm", "clocks.mem", "power.draw", "power.limit", "temperature.gpu")
+ALLOCATOR = (
+    "MALLOC_",
+    "GLIBC_TUNABLES",
+    "LD_PRELOAD",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_ALLOC_CONF",
+)
+GPU_FIELDS = (
+    "driver_version",
+    "clocks.sm",
+    "clocks.mem",
+    "power.draw",
+    "power.limit",
+    "temperature.gpu",
+)
 UNKNOWN = "not readable"
 
 

@@ -1,4 +1,6 @@
-"""Records of measurements: samples and conditions, as one JSON file; the rest is derived on loading."""
+"""Records of measurements: samples and conditions, as one JSON file;
+the rest is derived on loading.
+"""
 
 import math
 from collections.abc import Mapping
@@ -45,7 +47,9 @@ OUTPUT = {"dtype": str, "error": float | int | OPTIONAL}
 
 
 def new_record(device: str, command: str | None = None) -> dict:
-    """A record without results: where it is made, and `absent`, {contender: why it is not there}."""
+    """A record without results:
+    where it is made, and `absent`, {contender: why it is not there}.
+    """
     return {
         "schema": SCHEMA,
         "provenance": provenance(device, command),
@@ -170,7 +174,8 @@ def _check_speeds(result: Result) -> None:
     for row in result.rows:
         if row.name not in CONTROLS and row.copy_ratio.low > IMPOSSIBLE:
             raise RecordError(
-                f"{row.name}: {row.of_copy:.0%} of the copy of the same bytes: above 100 % is impossible"
+                f"{row.name}: {row.of_copy:.0%} of the copy of the same bytes: "
+                "above 100 % is impossible"
             )
 
 

@@ -1,4 +1,6 @@
-"""What a measurement says: rows, paired ratios, flags, a table; all of it follows from the samples."""
+"""What a measurement says: rows, paired ratios, flags, a table;
+all of it follows from the samples.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,6 @@
-"""A GPU that is simulated: a queue of work, a host that runs ahead of it, and a clock of its own."""
+"""A GPU that is simulated: a queue of work,
+a host that runs ahead of it, and a clock of its own.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +29,9 @@ class Device:
     cache. After every `interrupt` kernels something else holds it for 300 µs.
     """
 
-    def __init__(self, bandwidth=4e12, launch=6e-6, start=2e-6, first=0.5, cache=50e6, interrupt=0) -> None:
+    def __init__(
+        self, bandwidth=4e12, launch=6e-6, start=2e-6, first=0.5, cache=50e6, interrupt=0
+    ) -> None:
         self.bandwidth = bandwidth
         self.launch = launch
         self.start = start
@@ -80,7 +84,9 @@ class Device:
     def elapsed(self, first: Event, last: Event) -> float:
         """Seconds between two marks; RuntimeError if the device has not come to the second yet."""
         if last.moment > self._host:
-            raise RuntimeError("the device has not reached the last event: synchronize before you read it")
+            raise RuntimeError(
+                "the device has not reached the last event: synchronize before you read it"
+            )
         seconds = last.moment - first.moment
         self.spans.append((seconds, self.log[first.place : last.place]))
         return seconds

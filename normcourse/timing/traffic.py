@@ -12,7 +12,9 @@ from triton.runtime import interpreter
 
 @dataclass
 class Traffic:
-    """Every address that was loaded and stored, with the number of bytes there; masked lanes are left out."""
+    """Every address that was loaded and stored, with the number of bytes there;
+    masked lanes are left out.
+    """
 
     loads: list[tuple[np.ndarray, int]] = field(default_factory=list)
     stores: list[tuple[np.ndarray, int]] = field(default_factory=list)
@@ -29,10 +31,16 @@ class Traffic:
     def of(self, tensor: Tensor) -> tuple[int, int]:
         """Bytes loaded from and stored to the memory between tensor's first and last element."""
         first = tensor.data_ptr()
-        span = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+        span = (
+            sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+            + 1
+        )
         last = first + span * tensor.element_size()
         return tuple(
-            sum(int(((addresses >= first) & (addresses < last)).sum()) * nbytes for addresses, nbytes in some)
+            sum(
+                int(((addresses >= first) & (addresses < last)).sum()) * nbytes
+                for addresses, nbytes in some
+            )
             for some in (self.loads, self.stores)
         )
 
@@ -41,14 +49,15 @@ class Traffic:
 def count_traffic() -> Iterator[Traffic]:
     """The Traffic of the kernels launched inside.
 
-    Args: none. Only interpreted kernels can be counted: those of a process that had TRITON_INTERPRET=1 set
-        before it imported triton.
+    Args: none. Only interpreted kernels can be counted: those of a process that had
+        TRITON_INTERPRET=1 set before it imported triton.
     Raises: RuntimeError if kernels are compiled here.
     """
     if not triton.knobs.runtime.interpret or not is_interpreted():
         raise RuntimeError(
-            "count_traffic needs Triton's interpreter, but kernels are compiled here. Set TRITON_INTERPRET=1 "
-            "before triton is imported for the first time; in a notebook, in its first cell."
+            "count_traffic needs Triton's interpreter, but kernels are compiled here. Set "
+            "TRITON_INTERPRET=1 before triton is imported for the first time; in a notebook, "
+            "in its first cell."
         )
     builder, traffic = interpreter.interpreter_builder, Traffic()
     load, store = builder.create_masked_load, builder.create_masked_store

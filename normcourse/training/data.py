@@ -46,7 +46,8 @@ def digits() -> Data:
 
 
 def bundled_digits() -> tuple[Tensor, Tensor]:
-    """Pixels (1797, 64) float64 from 0 to 16 and labels (1797,), as scikit-learn's load_digits gives them.
+    """Pixels (1797, 64) float64 from 0 to 16 and labels (1797,),
+    as scikit-learn's load_digits gives them.
 
     The file is read where the wheel put it: importing scikit-learn takes longer than most cells.
 
@@ -60,7 +61,8 @@ def bundled_digits() -> tuple[Tensor, Tensor]:
             "Install scikit-learn: pip install -c constraints.txt scikit-learn",
             name="sklearn",
         )
-    table = torch.from_numpy(numpy.loadtxt(file, delimiter=","))  # 64 pixels and the label in each row
+    # 64 pixels and the label in each row
+    table = torch.from_numpy(numpy.loadtxt(file, delimiter=","))
     return table[:, :-1], table[:, -1].long()
 
 

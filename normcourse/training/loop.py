@@ -92,7 +92,9 @@ def _check(optimizer: str, batch_size: int, samples: int) -> None:
         )
 
 
-def _batches(data: Data, batch_size: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+def _batches(
+    data: Data, batch_size: int, generator: torch.Generator
+) -> Iterator[tuple[Tensor, Tensor]]:
     while True:
         order = torch.randperm(len(data.train_y), generator=generator)
         for start in range(0, len(order) - batch_size + 1, batch_size):

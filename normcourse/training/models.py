@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-Norm = Callable[[int], nn.Module] | None  # from a width (or channel count) to a layer; None for none
+# from a width (or channel count) to a layer; None for none
+Norm = Callable[[int], nn.Module] | None
 SIDE = 8  # pixels
 PIXELS = SIDE * SIDE
 CLASSES = 10
@@ -134,7 +135,9 @@ class Block(nn.Module):
 
 
 class Attention(nn.Module):
-    """Self-attention of heads over (N, tokens, width); qk_norm is for each head's queries and keys."""
+    """Self-attention of heads over (N, tokens, width);
+    qk_norm is for each head's queries and keys.
+    """
 
     def __init__(self, width: int, heads: int, qk_norm: Norm = None) -> None:
         super().__init__()
@@ -216,7 +219,9 @@ def _last(norm: Norm, width: int, placement: str) -> list[nn.Module]:
 
 @torch.no_grad()
 def _init(model: nn.Module, start: str, seed: int) -> nn.Module:
-    """Draw the weights of linear and convolution layers in float64, the same on every CPU; biases 0."""
+    """Draw the weights of linear and convolution layers in float64,
+    the same on every CPU; biases 0.
+    """
     if start not in STARTS:
         raise ValueError(f"The weights start as {', '.join(map(repr, STARTS))}, got {start!r}.")
     generator = torch.Generator().manual_seed(seed)

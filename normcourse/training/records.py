@@ -1,4 +1,6 @@
-"""Records of grids: which runs there are, which rate was chosen, and whether a file can be trusted."""
+"""Records of grids: which runs there are,
+which rate was chosen, and whether a file can be trusted.
+"""
 
 import statistics
 from collections.abc import Iterator, Mapping
@@ -180,7 +182,9 @@ def load_record(path: str | Path, *, complete: bool = True) -> dict:
         raise jsonfile.damaged(path, f"{len(strange)} runs are not of its plan, such as {example}")
     if complete and found != cells:
         missing = len(cells - found)
-        raise RecordError(f"{path.name} lacks at least {missing} runs. `make experiments` goes on with it.")
+        raise RecordError(
+            f"{path.name} lacks at least {missing} runs. `make experiments` goes on with it."
+        )
     return record
 
 

@@ -50,7 +50,9 @@ def trial(settings: Mapping, cell: Mapping, data: Data | None = None) -> dict:
     model = build(arguments.model, cell["norm"], seed=cell["seed"], slope=arguments.slope)
     probe = (data.train_x[:PROBE], data.train_y[:PROBE])
     start = by_depth(model, *probe)
-    record = train(model, data, lr=cell["lr"], seed=cell["seed"], watch=gradient_norm, **arguments.train)
+    record = train(
+        model, data, lr=cell["lr"], seed=cell["seed"], watch=gradient_norm, **arguments.train
+    )
     run = {name: cell.get(name) for name in KEY}
     run |= _numbers(record, model, data)
     if cell["phase"] == "final":

@@ -14,7 +14,9 @@ def accumulate(x: Tensor) -> Tensor:
 
 
 def savable(x: Tensor) -> Tensor:
-    """accumulate(x), which autograd can keep for a parameter's gradient: a copy if inference mode made x."""
+    """accumulate(x), which autograd can keep for a parameter's gradient:
+    a copy if inference mode made x.
+    """
     wide = accumulate(x)
     if torch.compiler.is_compiling():  # which has no is_inference
         return wide
@@ -35,7 +37,9 @@ def standardize(x: Tensor, dims: list[int], eps: float) -> tuple[Tensor, Tensor,
 
 
 def nan_where_infinite(xhat: Tensor, var: Tensor) -> Tensor:
-    """xhat, but NaN where the variance overflowed: there 1 / std is 0, and xhat would be 0 unnoticed."""
+    """xhat, but NaN where the variance overflowed:
+    there 1 / std is 0, and xhat would be 0 unnoticed.
+    """
     return xhat.where(var != math.inf, math.nan)
 
 
@@ -60,7 +64,9 @@ def affine(xhat: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     return scaled if bias is None else scaled + bias
 
 
-def channel_affine(xhat: Tensor, weight: Tensor | None, bias: Tensor | None, input: Tensor) -> Tensor:
+def channel_affine(
+    xhat: Tensor, weight: Tensor | None, bias: Tensor | None, input: Tensor
+) -> Tensor:
     """affine with weight and bias (C,) on xhat (N, C, ...), in the input's dtype."""
     gain = None if weight is None else per_channel(weight, input)
     shift = None if bias is None else per_channel(bias, input)

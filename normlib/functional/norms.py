@@ -42,10 +42,11 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Standardize every channel over the batch and the positions.  [EQ-BN] [EQ-BN-RUNNING] [EQ-BN-EVAL]
+    """Standardize every channel over the batch and the positions.
+    [EQ-BN] [EQ-BN-RUNNING] [EQ-BN-EVAL]
 
-        training:  y = w (x - mean) / sqrt(var + eps) + b,   var biased: divided by m = N times positions
-                   running <- (1 - momentum) running + momentum batch,   with the UNBIASED m / (m - 1) var
+        training:  y = w (x - mean) / sqrt(var + eps) + b,   var biased: divided by m, N × positions
+                   running <- (1 - momentum) running + momentum batch,   UNBIASED: m / (m - 1) var
         otherwise: the same y with running_mean and running_var in place of the batch's
 
     >>> x = torch.tensor([[1.0], [3.0], [5.0], [7.0]])
@@ -57,16 +58,16 @@ def batch_norm(
 
     Args:
         input: (N, C, ...).
-        running_mean, running_var: (C,), both or neither, without gradient; updated in place in training,
-            after everything else.
+        running_mean, running_var: (C,), both or neither, without gradient; updated in place in
+            training, after everything else.
         weight, bias: (C,) or None for ones and zeros.
         momentum: share of the new batch in the running statistics, 0 to 1.
         eps: added to the variance; positive in training, as in torch.
     Returns: input's shape and dtype.
-    Raises: ValueError (one value per channel in training, eps, momentum, one running statistic without
-        the other), MismatchError (shapes, dtypes; it is a RuntimeError, ValueError and IndexError, since
-        torch raises now one, now another), RuntimeError (no statistics, or some that require a gradient),
-        NotImplementedError (no floats), TypeError (training is no bool).
+    Raises: ValueError (one value per channel in training, eps, momentum, one running statistic
+        without the other), MismatchError (shapes, dtypes; it is a RuntimeError, ValueError and
+        IndexError, since torch raises now one, now another), RuntimeError (no statistics, or some
+        that require a gradient), NotImplementedError (no floats), TypeError (training is no bool).
         A call that raises has changed nothing.
     Source: Ioffe & Szegedy 2015, Algorithm 1; Algorithm 2, step 10 for the unbiased variance.
     """
@@ -101,7 +102,7 @@ def layer_norm(
 ) -> Tensor:
     """Standardize every sample over its trailing dimensions.  [EQ-LN]
 
-        y = w (x - mean) / sqrt(var + eps) + b,   mean and biased var over the dimensions of normalized_shape
+        y = w (x - mean) / sqrt(var + eps) + b,   mean and biased var over the last dimensions
 
     >>> functional.layer_norm(torch.tensor([1.0, 3.0, 5.0, 7.0]), (4,))
     tensor([-1.3416, -0.4472,  0.4472,  1.3416])
@@ -110,8 +111,8 @@ def layer_norm(
         input: (..., *normalized_shape).
         weight, bias: normalized_shape, or None for ones and zeros.
         eps: added to the variance, so its unit is that of input squared.
-    Returns: input's shape and dtype; NaN for a row whose variance overflows, as torch's kernel gives (but for
-        sizes whose last vector register is nearly empty: there it gives 0).
+    Returns: input's shape and dtype; NaN for a row whose variance overflows, as torch's kernel
+        gives (but for sizes whose last vector register is nearly empty: there it gives 0).
     Raises: MismatchError (shapes, dtypes), ValueError (eps).
     Source: Ba, Kiros & Hinton 2016, section 3, equations (3) and (4).
     """
@@ -124,7 +125,10 @@ def layer_norm(
 
 @overridable
 def rms_norm(
-    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
 ) -> Tensor:
     """Divide every sample by the root mean square of its trailing dimensions.  [EQ-RMS]
 
@@ -136,8 +140,8 @@ def rms_norm(
     Args:
         input: (..., *normalized_shape).
         weight: normalized_shape, or None for ones. Any floating dtype, as in torch.
-        eps: added to the mean square. None means the machine epsilon of the dtype computed in: 1.19e-7 for
-            float32 and the half types, 2.22e-16 for float64.
+        eps: added to the mean square. None means the machine epsilon of the dtype computed in:
+            1.19e-7 for float32 and the half types, 2.22e-16 for float64.
     Returns: input's shape and dtype.
     Raises: MismatchError (shapes), ValueError (eps).
     Source: Zhang & Sennrich 2019, equation (4); eps inside the root as in torch.
@@ -167,11 +171,12 @@ def group_norm(
     tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
 
     Args:
-        input: (N, C, ...), C divisible by num_groups; group k holds channels k C/G to (k+1) C/G - 1.
+        input: (N, C, ...), C divisible by num_groups; group k holds channels k C/G to (k+1)
+            C/G - 1.
         weight, bias: (C,), or None for ones and zeros: per channel, not per group.
     Returns: input's shape and dtype.
-    Raises: MismatchError (shapes, dtypes), RuntimeError (num_groups), ZeroDivisionError (num_groups 0, as
-        torch), ValueError (eps; one value per group in a batch of one sample, as torch).
+    Raises: MismatchError (shapes, dtypes), RuntimeError (num_groups), ZeroDivisionError (num_groups
+        0, as torch), ValueError (eps; one value per group in a batch of one sample, as torch).
     Source: Wu & He 2018, section 3.1, equations (1) to (3) and (7).
     """
     channels = channel_count("group_norm", input)
@@ -206,8 +211,9 @@ def instance_norm(
 
     Args:
         input: (N, C, positions...).
-        running_mean, running_var: (C,), both or neither; updated in place with the mean over the batch of
-            each sample's mean and unbiased variance. An empty batch leaves them alone (torch writes NaN).
+        running_mean, running_var: (C,), both or neither; updated in place with the mean over the
+            batch of each sample's mean and unbiased variance. An empty batch leaves them alone
+            (torch writes NaN).
         weight, bias: (C,) or None for ones and zeros.
         use_input_stats: False normalizes with the running statistics instead.
         momentum, eps: as in batch_norm.

@@ -26,8 +26,9 @@ def dyt(
 
         y = w scale tanh(alpha x / scale) + b
 
-    The slope at 0 is w alpha at every scale; the level of saturation is w scale. tanh is taken in float32
-    for half types: from a tanh rounded to bfloat16, autograd's gradient is 0 from |alpha x| = 3.5 on.
+    The slope at 0 is w alpha at every scale; the level of saturation is w scale. tanh is taken in
+    float32 for half types: from a tanh rounded to bfloat16, autograd's gradient is 0 from |alpha
+    x| = 3.5 on.
 
     >>> x = torch.tensor([-8.0, 0.0, 1.0, 8.0])
     >>> functional.dyt(x, torch.tensor(0.5))
@@ -36,7 +37,8 @@ def dyt(
     Args:
         input: any shape.
         alpha: one number, shape () or (1,).
-        weight, bias: broadcastable to input: (D,) for its last dimension, (C, 1, 1) for channels of images.
+        weight, bias: broadcastable to input: (D,) for its last dimension, (C, 1, 1) for channels of
+            images.
         scale: 1 in the official code; sqrt(D) in the derivation from RMSNorm.
     Returns: input's shape and dtype.
     Raises: ValueError (scale), RuntimeError (shapes).
@@ -62,8 +64,8 @@ def dyisru(
 
         y = w scale x / sqrt(x^2 + c) + b
 
-    The slope at 0 is w scale / sqrt(c), the level of saturation w scale. With c the sum of the other
-    coordinates' squares (and scale sqrt(D)) it is RMSNorm.
+    The slope at 0 is w scale / sqrt(c), the level of saturation w scale. With c the sum of the
+    other coordinates' squares (and scale sqrt(D)) it is RMSNorm.
 
     >>> x = torch.tensor([-8.0, 0.0, 1.0, 8.0])
     >>> functional.dyisru(x, torch.tensor(4.0), scale=1.0)
@@ -71,10 +73,11 @@ def dyisru(
 
     Args:
         input: any shape.
-        c: one positive number, shape () or (1,). Not checked: a layer keeps it positive by construction.
+        c: one positive number, shape () or (1,). Not checked: a layer keeps it positive by
+            construction.
         weight, bias: broadcastable to input, as in dyt.
-        scale: None means sqrt(D), D the size of weight, or without one of input's last dimension (1 if it
-            has none).
+        scale: None means sqrt(D), D the size of weight, or without one of input's last dimension (1
+            if it has none).
     Returns: input's shape and dtype.
     Raises: ValueError (scale), RuntimeError (shapes).
     Source: Stollenwerk 2025 (arXiv 2503.21708), section 4; its code has scale 1.
@@ -103,10 +106,10 @@ def derf(
 ) -> Tensor:
     """Dynamic erf.  [EQ-DERF]
 
-        y = w erf(alpha x + s) + b,   erf(u) = 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to u
+        y = w erf(alpha x + s) + b,   erf(u) = 2 / sqrt(pi) integral of exp(-t^2) from 0 to u
 
-    It is steepest at x = -s / alpha, where the slope is 2 / sqrt(pi) w alpha = 1.13 w alpha; the level of
-    saturation is w.
+    It is steepest at x = -s / alpha, where the slope is 2 / sqrt(pi) w alpha = 1.13 w alpha; the
+    level of saturation is w.
 
     >>> x = torch.tensor([-8.0, 0.0, 1.0, 8.0])
     >>> functional.derf(x, torch.tensor(0.5), torch.tensor(0.0))
@@ -114,11 +117,13 @@ def derf(
 
     Args:
         input: any shape.
-        alpha, shift: the slope and the offset inside the bracket, one number each, shape () or (1,).
+        alpha, shift: the slope and the offset inside the bracket, one number each, shape () or
+            (1,).
         weight, bias: broadcastable to input, as in dyt.
     Returns: input's shape and dtype.
     Raises: RuntimeError (shapes).
-    Source: Chen et al. 2025 (arXiv 2512.10938) and its code, which starts with alpha 0.5 and shift 0.
+    Source: Chen et al. 2025 (arXiv 2512.10938) and its code, which starts with alpha 0.5 and shift
+        0.
     """
     check_floating("derf", input)
     check_broadcast("derf", input, alpha=alpha, shift=shift, weight=weight, bias=bias)
@@ -128,7 +133,8 @@ def derf(
 
 @overridable
 def isru(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Inverse square root unit: x / sqrt(1 + alpha x^2), slope 1 at 0, level 1 / sqrt(alpha).  [EQ-ISRU]
+    """Inverse square root unit: x / sqrt(1 + alpha x^2), slope 1 at 0, level 1 / sqrt(alpha).
+    [EQ-ISRU]
 
     >>> functional.isru(torch.tensor([-8.0, 0.0, 1.0, 8.0]))
     tensor([-0.9923,  0.0000,  0.7071,  0.9923])
@@ -152,7 +158,8 @@ def softcap(input: Tensor, cap: float) -> Tensor:
 
     Args: input of any shape; cap a positive number.
     Raises: ValueError (cap).
-    Source: Bello et al. 2016 (arXiv 1611.09940), section 3 on logits; Gemma 2 report 2024, section 2.
+    Source: Bello et al. 2016 (arXiv 1611.09940), section 3 on logits; Gemma 2 report 2024, section
+        2.
     """
     check_floating("softcap", input)
     check_positive("softcap", cap=cap)

@@ -1,4 +1,6 @@
-"""Checks of arguments, for gradients too: each error names what came, what was expected and the fix."""
+"""Checks of arguments, for gradients too:
+each error names what came, what was expected and the fix.
+"""
 
 import functools
 import math
@@ -16,13 +18,17 @@ Result = TypeVar("Result")
 
 
 class MismatchError(RuntimeError, ValueError, IndexError):
-    """Shapes or dtypes that do not fit together: torch raises one of these three, depending on the norm."""
+    """Shapes or dtypes that do not fit together:
+    torch raises one of these three, depending on the norm.
+    """
 
 
 def overridable(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The function, which leaves the call to arguments with a __torch_function__, as torch's own do.
+    """The function, which leaves the call to arguments with a __torch_function__,
+    as torch's own do.
 
-    So torch.fx, whose stand-ins for tensors have no shape to check, records one call of the function.
+    So torch.fx, whose stand-ins for tensors have no shape to check, records one call of the
+    function.
     """
 
     @functools.wraps(function)
@@ -54,7 +60,8 @@ def check_eps(caller: str, eps: float, positive: bool = False) -> None:
 def check_momentum(caller: str, momentum: float) -> None:
     if momentum is None:
         raise TypeError(
-            f"{caller} needs a number as momentum, got None. Only the layers average all batches with None."
+            f"{caller} needs a number as momentum, got None. "
+            "Only the layers average all batches with None."
         )
     check_number(caller, "momentum", momentum)
     if not 0 <= momentum <= 1:  # also false for NaN
@@ -82,8 +89,8 @@ def check_groups(caller: str, num_groups: int, channels: int, error: type[Except
     if num_groups <= 0 or channels % num_groups:
         kind = ZeroDivisionError if num_groups == 0 else error  # as torch
         raise kind(
-            f"{caller} needs a positive num_groups that divides the channels, got num_groups={num_groups} "
-            f"for {channels} channels. Choose a divisor of {channels}."
+            f"{caller} needs a positive num_groups that divides the channels, got "
+            f"num_groups={num_groups} for {channels} channels. Choose a divisor of {channels}."
         )
 
 
@@ -92,10 +99,13 @@ def check_groups(caller: str, num_groups: int, channels: int, error: type[Except
 
 def check_floating(caller: str, input: Tensor) -> None:
     if not isinstance(input, Tensor):
-        raise TypeError(f"{caller} needs a tensor, got {type(input).__name__}. Wrap it in torch.tensor.")
+        raise TypeError(
+            f"{caller} needs a tensor, got {type(input).__name__}. Wrap it in torch.tensor."
+        )
     if input.dtype not in FLOATING:
         raise NotImplementedError(
-            f"{caller} needs input of 16, 32 or 64 bit floats, got {input.dtype}. Call input.float() first."
+            f"{caller} needs input of 16, 32 or 64 bit floats, got {input.dtype}. "
+            "Call input.float() first."
         )
 
 
@@ -115,13 +125,15 @@ def trailing_dims(caller: str, input: Tensor, normalized_shape: Sequence[int]) -
     is_int = isinstance(normalized_shape, int)
     if is_int or any(isinstance(size, float | str) for size in normalized_shape):
         raise TypeError(
-            f"{caller} needs a tuple of ints as normalized_shape, got {normalized_shape!r}. Pass (64,), say."
+            f"{caller} needs a tuple of ints as normalized_shape, got {normalized_shape!r}. "
+            "Pass (64,), say."
         )
     shape = tuple(normalized_shape)
     if not shape or tuple(input.shape[-len(shape) :]) != shape:
         raise MismatchError(
-            f"{caller} needs an input whose last dimensions are normalized_shape (one or more), got input "
-            f"{tuple(input.shape)} and normalized_shape {shape}. To normalize another axis, move it last."
+            f"{caller} needs an input whose last dimensions are normalized_shape (one or more), "
+            f"got input {tuple(input.shape)} and normalized_shape {shape}. "
+            "To normalize another axis, move it last."
         )
     return list(range(-len(shape), 0))
 
@@ -141,7 +153,8 @@ def check_rows(caller: str, input: Tensor) -> None:
     check_floating(caller, input)
     if input.dim() == 0:
         raise MismatchError(
-            f"{caller} needs rows (..., D), got a tensor of shape (). Add a dimension with input[None]."
+            f"{caller} needs rows (..., D), got a tensor of shape (). "
+            "Add a dimension with input[None]."
         )
 
 
@@ -149,7 +162,8 @@ def check_batch(caller: str, input: Tensor) -> None:
     """More than one value a channel, as batch_norm needs in training."""
     if math.prod((input.shape[0], *input.shape[2:])) == 1:
         raise ValueError(
-            f"{caller} needs more than 1 value per channel when training, got size {tuple(input.shape)}: "
+            f"{caller} needs more than 1 value per channel when training, "
+            f"got size {tuple(input.shape)}: "
             "the variance of one value is 0. "
             "Use a larger batch (drop_last=True in the loader) or eval mode."
         )
@@ -158,7 +172,8 @@ def check_batch(caller: str, input: Tensor) -> None:
 def check_group_size(caller: str, input: Tensor, num_groups: int) -> None:
     if input.numel() == num_groups:
         raise ValueError(
-            f"{caller} needs more than 1 value per group, got size {tuple(input.shape)} in {num_groups} "
+            f"{caller} needs more than 1 value per group, "
+            f"got size {tuple(input.shape)} in {num_groups} "
             "groups: every output would be the bias. Use fewer groups."
         )
 
@@ -180,7 +195,9 @@ def named(**values: Tensor | None) -> list[tuple[str, Tensor]]:
 
 def check_tensor(caller: str, name: str, value: Tensor) -> None:
     if not isinstance(value, Tensor):
-        raise TypeError(f"{caller} needs a tensor as {name}, got {value!r}. Wrap it in torch.tensor.")
+        raise TypeError(
+            f"{caller} needs a tensor as {name}, got {value!r}. Wrap it in torch.tensor."
+        )
 
 
 def check_shape(caller: str, name: str, value: Tensor, shape: tuple[int, ...]) -> None:
@@ -192,12 +209,14 @@ def check_shape(caller: str, name: str, value: Tensor, shape: tuple[int, ...]) -
         )
 
 
-def check_parameter(caller: str, name: str, value: Tensor, shape: tuple[int, ...], input: Tensor) -> None:
+def check_parameter(
+    caller: str, name: str, value: Tensor, shape: tuple[int, ...], input: Tensor
+) -> None:
     check_shape(caller, name, value, shape)
     if value.dtype not in (input.dtype, torch.promote_types(input.dtype, torch.float32)):
         raise MismatchError(
-            f"{caller} needs {name} in the input's dtype (or float32 under a half input), got {value.dtype} "
-            f"for {input.dtype}. Convert the layer with .to({input.dtype})."
+            f"{caller} needs {name} in the input's dtype (or float32 under a half input), got "
+            f"{value.dtype} for {input.dtype}. Convert the layer with .to({input.dtype})."
         )
 
 
@@ -225,7 +244,9 @@ def check_row_tensors(
     *,
     any_dtype: bool = False,
 ) -> list[int]:
-    """Each of them normalized_shape, the last dimensions of the input; those dimensions, from the end."""
+    """Each of them normalized_shape, the last dimensions of the input;
+    those dimensions, from the end.
+    """
     dims = trailing_dims(caller, input, normalized_shape)
     for name, value in named(weight=weight, bias=bias):
         if any_dtype:
@@ -242,7 +263,8 @@ def check_running(caller: str, mean: Tensor | None, var: Tensor | None, needed: 
         )
     if (mean is None) != (var is None):
         raise ValueError(
-            f"{caller} needs running_mean and running_var both or neither, got one. Pass the other too."
+            f"{caller} needs running_mean and running_var both or neither, got one. "
+            "Pass the other too."
         )
     for name, value in named(running_mean=mean, running_var=var):
         if value.requires_grad and torch.is_grad_enabled():
@@ -282,10 +304,12 @@ def normalized_dims(caller: str, v: Tensor, g: Tensor, dim: int | None) -> list[
         kept = dim % v.dim()
     else:
         raise IndexError(
-            f"{caller} needs dim between 0 and {v.dim() - 1}, or None, got {dim} for v {tuple(v.shape)}."
+            f"{caller} needs dim between 0 and {v.dim() - 1}, or None, "
+            f"got {dim} for v {tuple(v.shape)}."
         )
     others = [d for d in range(v.dim()) if d != kept]
     lengths = tuple(1 if d in others else size for d, size in enumerate(v.shape))
-    is_one = isinstance(g, Tensor) and g.numel() == 1  # one length for every slice may have any shape
+    # one length for every slice may have any shape
+    is_one = isinstance(g, Tensor) and g.numel() == 1
     check_parameter(caller, "g", g, tuple(g.shape) if is_one else lengths, v)
     return others

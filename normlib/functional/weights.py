@@ -19,10 +19,12 @@ def weight_norm(v: Tensor, g: Tensor, dim: int | None = 0) -> Tensor:
 
     Args:
         v: direction, any shape; for a linear layer (out, in) and dim=0, one norm per output unit.
-        g: lengths, v's shape with 1 in the normalized dimensions: (out, 1) for v (out, in). Or one for all.
+        g: lengths, v's shape with 1 in the normalized dimensions: (out, 1) for v (out, in). Or one
+            for all.
         dim: None or -1 takes one norm over the whole tensor (torch's convention, also for -1).
     Returns: v's shape and dtype.
-    Raises: IndexError (dim), MismatchError (shapes, dtypes). A zero slice has no direction: NaN, as in torch.
+    Raises: IndexError (dim), MismatchError (shapes, dtypes). A zero slice has no direction: NaN, as
+        in torch.
     Source: Salimans & Kingma 2016, equation (2).
     """
     others = normalized_dims("weight_norm", v, g, dim)

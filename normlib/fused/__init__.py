@@ -1,12 +1,14 @@
 """functional.layer_norm, rms_norm, dyt and dyisru with the least memory and traffic.
 
-Arguments, results and errors are functional's; only the way is another one: closed-form gradients, nothing
-saved for them but the inputs and a number a row, and no temporary of the input's size. On CUDA the work is
-done by the Triton kernels of normlib.kernels, elsewhere by blocked.py, in plain torch. With several threads
-that wants idle cores: every step of a block waits for the slowest of them. All tensors are on one device.
+Arguments, results and errors are functional's; only the way is another one: closed-form gradients,
+nothing saved for them but the inputs and a number a row, and no temporary of the input's size. On
+CUDA the work is done by the Triton kernels of normlib.kernels, elsewhere by blocked.py, in plain
+torch. With several threads that wants idle cores: every step of a block waits for the slowest of
+them. All tensors are on one device.
 
-torch.compile sees one operator a call. Second derivatives are right: they are those of gradients.py, taken
-from the inputs. Under vmap, torch.func or forward mode the call is functional's own.
+torch.compile sees one operator a call. Second derivatives are right: they are those of
+gradients.py, taken from the inputs. Under vmap, torch.func or forward mode the call is functional's
+own.
 """
 
 from normlib.fused.norms import layer_norm, rms_norm

@@ -1,8 +1,9 @@
-"""Forward and backward on rows (M, D) in plain torch, a block at a time, so that every step is in the cache.
+"""Forward and backward on rows (M, D) in plain torch,
+a block at a time, so that every step is in the cache.
 
-Half types are computed in float32 and rounded once, at the end. `wanted` says which gradients to compute,
-in the order returned; the others hold nothing of use. Rows may have any stride; no argument is written to.
-In the shapes R is the rows of a block, and C its columns.
+Half types are computed in float32 and rounded once, at the end. `wanted` says which gradients to
+compute, in the order returned; the others hold nothing of use. Rows may have any stride; no
+argument is written to. In the shapes R is the rows of a block, and C its columns.
 """
 
 from collections.abc import Sequence
@@ -48,8 +49,8 @@ def norm_backward(
         p = dy x,   shared = -rstd^2 (p . w) / D
         dx = rstd (w dy + shared x),   dw = sum of rstd p over the rows
 
-    Not torch's native_layer_norm_backward with mean 0, which lacks only rstd mean(w dy): where w dy is small
-    against its mean, the two cancel; and it adds dw up one row after another.
+    Not torch's native_layer_norm_backward with mean 0, which lacks only rstd mean(w dy): where w dy
+    is small against its mean, the two cancel; and it adds dw up one row after another.
     """
     scratch = Scratch(x, _wide(x))
     width = x.shape[1]
@@ -68,12 +69,14 @@ def norm_backward(
             shared = torch.mv(p, gain).mul_(r.square()).div_(-width)  # (R,)
 
             # dx = rstd (w dy + shared x)
-            out = torch.mul(above, gain, out=scratch.result("dy", dx[rows]))  # dy's copy is read no more
+            # dy's copy is read no more
+            out = torch.mul(above, gain, out=scratch.result("dy", dx[rows]))
             out.addcmul_(block, shared.unsqueeze(1))
             out.mul_(r.unsqueeze(1))
             scratch.store(out, dx[rows])
         if wanted[1]:
-            # dw = sum of rstd p; not by torch.mv, which adds up row after row, 20 times less exact at 2^14
+            # dw = sum of rstd p; not by torch.mv, which adds up row after row, 20 times less exact
+            # at 2^14
             dw.add_(p.mul_(r.unsqueeze(1)).sum(0))
     return dx, dw
 
@@ -87,7 +90,9 @@ def curve_forward(
     *,
     kind: str,
 ) -> Tensor:
-    """y (M, D) in x's dtype; parameter one number, weight and bias (D,). kind is "tanh" or "isru"."""
+    """y (M, D) in x's dtype; parameter one number,
+    weight and bias (D,). kind is "tanh" or "isru".
+    """
     forward = {"tanh": tanh_forward, "isru": isru_forward}[kind]
     return forward(x, parameter, weight, bias, scale)
 
@@ -129,7 +134,12 @@ def tanh_forward(
 
 
 def tanh_backward(
-    dy: Tensor, x: Tensor, alpha: Tensor, weight: Tensor | None, scale: float, wanted: Sequence[bool]
+    dy: Tensor,
+    x: Tensor,
+    alpha: Tensor,
+    weight: Tensor | None,
+    scale: float,
+    wanted: Sequence[bool],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """dx, dalpha, dw and db.  [EQ-DYT-GRAD]
 
@@ -171,7 +181,9 @@ def tanh_backward(
     return dx, dalpha.div_(scale), dw.mul_(scale), db
 
 
-def isru_forward(x: Tensor, c: Tensor, weight: Tensor | None, bias: Tensor | None, scale: float) -> Tensor:
+def isru_forward(
+    x: Tensor, c: Tensor, weight: Tensor | None, bias: Tensor | None, scale: float
+) -> Tensor:
     """y = w scale x / sqrt(q) + b,   q = x^2 + c  [EQ-DYISRU]"""
     scratch = Scratch(x, _isru_dtype(x, c))
     far = _FAR[scratch.dtype]
@@ -240,8 +252,8 @@ def isru_backward(
     return dx, dc.div_(-2 * c), dw.mul_(scale), db
 
 
-# From here on x / sqrt(x^2 + c) is 1, and x^2 alone would overflow. NaN stays. _isru_dtype keeps c small
-# enough for that in float32: 2^60 is more than sqrt(c) / eps.
+# From here on x / sqrt(x^2 + c) is 1, and x^2 alone would overflow. NaN stays. _isru_dtype keeps c
+# small enough for that in float32: 2^60 is more than sqrt(c) / eps.
 _FAR = {torch.float32: 2.0**60, torch.float64: 2.0**500}
 
 

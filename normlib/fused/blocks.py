@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-# Elements of a block per thread, whose buffers stay in the L3 cache. At 2^16, where a call costs as much as
-# its work, forward and backward of 1024 x 4096 take 1.3 to 1.8 times as long; at 2^20, 1.0 to 1.2 times.
+# Elements of a block per thread, whose buffers stay in the L3 cache. At 2^16, where a call costs as
+# much as its work, forward and backward of 1024 x 4096 take 1.3 to 1.8 times as long; at 2^20, 1.0
+# to 1.2 times.
 BLOCK = 1 << 19
 
 Tile = tuple[slice, slice]
@@ -23,7 +24,10 @@ def tiles(x: Tensor) -> Iterator[Tile]:
 
 
 class Scratch:
-    """Named buffers of a block's size, in the dtype computed in. The next block writes over them."""
+    """Named buffers of a block's size, in the dtype computed in.
+
+    The next block writes over them.
+    """
 
     def __init__(self, x: Tensor, dtype: torch.dtype) -> None:
         self.dtype = dtype

@@ -1,6 +1,8 @@
-"""From tensors of any shape to rows (M, D) and back; Triton's kernels on CUDA, blocked.py elsewhere.
+"""From tensors of any shape to rows (M, D) and back;
+Triton's kernels on CUDA, blocked.py elsewhere.
 
-D is the product of the sizes of the last `dims` dimensions. A gradient that nobody wants comes back empty.
+D is the product of the sizes of the last `dims` dimensions. A gradient that nobody wants comes back
+empty.
 """
 
 import importlib
@@ -133,7 +135,9 @@ def _flat(parameter: Tensor | None) -> Tensor | None:
 
 
 def _spanned(input: Tensor, *parameters: Tensor | None) -> int:
-    """Over how many trailing dimensions the parameters vary: 1 for (D,), 3 for (C, 1, 1) or (1, C, 1, 1)."""
+    """Over how many trailing dimensions the parameters vary:
+    1 for (D,), 3 for (C, 1, 1) or (1, C, 1, 1).
+    """
     dims = min(1, input.dim())
     for parameter in parameters:
         if parameter is not None:
@@ -146,7 +150,8 @@ def _spanned(input: Tensor, *parameters: Tensor | None) -> int:
 def _as_row(parameter: Tensor | None, input: Tensor, dims: int) -> Tensor | None:
     """(D,), one entry per feature.
 
-    In float32 or more where entries are repeated: their gradients are added up, before one rounding.
+    In float32 or more where entries are repeated: their gradients are added up, before one
+    rounding.
     """
     trailing = input.shape[input.dim() - dims :]
     if parameter is None or parameter.shape == trailing:

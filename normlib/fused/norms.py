@@ -24,7 +24,8 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """functional.layer_norm: on the CPU torch's own kernel, on CUDA one read and one write.  [EQ-LN]
+    """functional.layer_norm: on the CPU torch's own kernel, on CUDA one read and one write.
+    [EQ-LN]
 
         y = w (x - mean) / sqrt(var + eps) + b;   saved for backward: input, weight, mean and rstd
 
@@ -36,10 +37,11 @@ def layer_norm(
         weight, bias: normalized_shape, or None for ones and zeros.
         eps: added to the variance.
     Returns: input's shape and dtype.
-    Raises: as functional.layer_norm; RuntimeError (several devices), ImportError (CUDA without triton).
-    On the CPU three things are torch's own: the weight's and the bias's gradients of half types are added up
-    in half precision (in bfloat16 a tenth off at 2048 rows), third derivatives are wrong, and a row whose
-    variance overflows is NaN or 0, by its length. functional's are right, and NaN.
+    Raises: as functional.layer_norm; RuntimeError (several devices), ImportError (CUDA without
+        triton).
+    On the CPU three things are torch's own: the weight's and the bias's gradients of half types are
+    added up in half precision (in bfloat16 a tenth off at 2048 rows), third derivatives are wrong,
+    and a row whose variance overflows is NaN or 0, by its length. functional's are right, and NaN.
     Source: Ba, Kiros & Hinton 2016, section 3, equations (3) and (4).
     """
     dims = len(check_row_tensors("layer_norm", input, normalized_shape, weight, bias))
@@ -63,11 +65,14 @@ def layer_norm(
 
 @overridable
 def rms_norm(
-    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
 ) -> Tensor:
     """functional.rms_norm with the least memory and traffic.  [EQ-RMS] [EQ-RMS-GRAD]
 
-        y = w x / sqrt(mean(x^2) + eps);   saved for backward: input, weight and 1 / rms of every row
+        y = w x / sqrt(mean(x^2) + eps);   for backward it saves input, weight, 1 / rms of each row
 
     >>> x = torch.tensor([1.0, 3.0, 5.0, 7.0], requires_grad=True)
     >>> y = fused.rms_norm(x, (4,))
@@ -81,7 +86,8 @@ def rms_norm(
         weight: normalized_shape, or None for ones. Any floating dtype.
         eps: added to the mean square; None means the machine epsilon of the dtype computed in.
     Returns: input's shape and dtype.
-    Raises: as functional.rms_norm; RuntimeError (several devices), ImportError (CUDA without triton).
+    Raises: as functional.rms_norm; RuntimeError (several devices), ImportError (CUDA without
+        triton).
     Source: Zhang & Sennrich 2019, equation (4) and section 4.2.
     """
     dims = len(check_row_tensors("rms_norm", input, normalized_shape, weight, any_dtype=True))

@@ -1,7 +1,9 @@
-"""The operators normlib::norm and normlib::curve with their backwards: what autograd and torch.compile see.
+"""The operators normlib::norm and normlib::curve with their backwards:
+what autograd and torch.compile see.
 
-Each takes any shape; dispatch.py makes rows (M, D) of it, for the Triton kernels on CUDA and for blocked.py
-elsewhere. A gradient that nobody wants is not computed and comes back as an empty tensor.
+Each takes any shape; dispatch.py makes rows (M, D) of it, for the Triton kernels on CUDA and for
+blocked.py elsewhere. A gradient that nobody wants is not computed and comes back as an empty
+tensor.
 """
 
 import math
@@ -32,7 +34,9 @@ Tensors = Sequence[Tensor | None]
 Optional = TypeVar("Optional", Tensor, Tensor | None)
 
 
-def layer_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, dims: int, eps: float) -> Tensor:
+def layer_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, dims: int, eps: float
+) -> Tensor:
     """LayerNorm over the last dims dimensions: on CUDA only."""
     y, _, _ = torch.ops.normlib.norm.default(input, weight, bias, dims, eps, centre=True)
     return y
@@ -44,16 +48,21 @@ def rms_norm(input: Tensor, weight: Tensor | None, dims: int, eps: float) -> Ten
     return y
 
 
-def dyt(input: Tensor, alpha: Tensor, weight: Tensor | None, bias: Tensor | None, scale: float) -> Tensor:
+def dyt(
+    input: Tensor, alpha: Tensor, weight: Tensor | None, bias: Tensor | None, scale: float
+) -> Tensor:
     return torch.ops.normlib.curve.default(input, alpha, weight, bias, scale, kind="tanh")
 
 
-def dyisru(input: Tensor, c: Tensor, weight: Tensor | None, bias: Tensor | None, scale: float) -> Tensor:
+def dyisru(
+    input: Tensor, c: Tensor, weight: Tensor | None, bias: Tensor | None, scale: float
+) -> Tensor:
     return torch.ops.normlib.curve.default(input, c, weight, bias, scale, kind="isru")
 
 
 def needs_formula(*tensors: Tensor | None) -> bool:
-    """Whether functional must do it: under vmap, torch.func or forward mode, on other devices, if complex.
+    """Whether functional must do it:
+    under vmap, torch.func or forward mode, on other devices, if complex.
 
     There the operators have no rule, and in forward mode would drop the tangent without a word.
     """
@@ -68,12 +77,16 @@ def needs_formula(*tensors: Tensor | None) -> bool:
 
 
 def check_devices(caller: str, input: Tensor, **tensors: Tensor | None) -> None:
-    """All on input's device. The operators would not notice: of a tensor without values they take shapes."""
+    """All on input's device.
+
+    The operators would not notice: of a tensor without values they take shapes.
+    """
     for name, tensor in tensors.items():
         if tensor is not None and tensor.device != input.device:
             raise RuntimeError(
-                f"fused.{caller} needs all tensors on one device, got input on {input.device} and {name} "
-                f"on {tensor.device}. Move one with .to({str(input.device)!r}); a layer built on meta "
+                f"fused.{caller} needs all tensors on one device, got input on {input.device} and "
+                f"{name} on {tensor.device}. Move one with .to({str(input.device)!r}); "
+                "a layer built on meta "
                 "needs its weights loaded first."
             )
 
@@ -152,12 +165,18 @@ def _like(tensor: Tensor) -> Tensor:
     return torch.empty_like(tensor, memory_format=torch.contiguous_format)
 
 
-# What is kept for a backward: tensors whose values it reads, and others of which it reads shape and dtype
+# What is kept for a backward: tensors whose values it reads, and others of which it reads shape and
+# dtype
 
 
 def _keep(ctx: Any, tensors: Tensors, read: Sequence[bool], results: Sequence[Tensor] = ()) -> None:
-    """Save what is read. The others may be changed before the backward, as with torch's own functions."""
-    kept = [savable(tensor) if is_read else None for tensor, is_read in zip(tensors, read, strict=True)]
+    """Save what is read.
+
+    The others may be changed before the backward, as with torch's own functions.
+    """
+    kept = [
+        savable(tensor) if is_read else None for tensor, is_read in zip(tensors, read, strict=True)
+    ]
     ctx.save_for_backward(*kept, *results)
     ctx.unread = [
         None if tensor is None or is_read else tensor.detach()
@@ -174,7 +193,9 @@ def _kept(ctx: Any) -> tuple[list[Tensor | None], list[Tensor]]:
     """The tensors, read or not, and the results."""
     count = len(ctx.unread)
     saved = ctx.saved_tensors
-    tensors = [read if unread is None else unread for read, unread in zip(saved, ctx.unread, strict=False)]
+    tensors = [
+        read if unread is None else unread for read, unread in zip(saved, ctx.unread, strict=False)
+    ]
     return tensors, list(saved[count:])
 
 
@@ -215,8 +236,9 @@ def _asked(grads: Sequence[Tensor], wanted: Sequence[bool]) -> list[Tensor | Non
     return [grad if is_wanted else None for grad, is_wanted in zip(grads, wanted, strict=True)]
 
 
-# Second derivatives: those of the closed forms in gradients.py, taken from the inputs. The saved rstd is a
-# number to the backward, so to differentiate the backward itself would lose how rstd depends on the input.
+# Second derivatives: those of the closed forms in gradients.py, taken from the inputs. The saved
+# rstd is a number to the backward, so to differentiate the backward itself would lose how rstd
+# depends on the input.
 
 
 def _keep_norm_backward(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:
@@ -262,7 +284,8 @@ def _pulled_back(
     above: Sequence[Tensor],
     wanted: Sequence[bool],
 ) -> list[Tensor | None]:
-    """The gradients in tensors (grad, then the arguments) of those results of backward that are wanted.
+    """The gradients in tensors (grad,
+    then the arguments) of those results of backward that are wanted.
 
     backward leaves out the gradients of arguments that are None.
     """
@@ -281,7 +304,9 @@ def _pulled_back(
     return [next(pulled) if here else None for here in is_given]
 
 
-def _register(name: str, run: Callable, shapes: Callable, keep: Callable, differentiate: Callable) -> None:
+def _register(
+    name: str, run: Callable, shapes: Callable, keep: Callable, differentiate: Callable
+) -> None:
     for device in ("CPU", "CUDA"):
         _LIBRARY.impl(name, run, device)
     qualified = f"normlib::{name}"
@@ -290,8 +315,18 @@ def _register(name: str, run: Callable, shapes: Callable, keep: Callable, differ
 
 
 _register("norm", dispatch.norm, _norm_shapes, _keep_norm, _norm_gradients)
-_register("norm_backward", dispatch.norm_backward, _norm_backward_shapes, _keep_norm_backward, _norm_second)
+_register(
+    "norm_backward",
+    dispatch.norm_backward,
+    _norm_backward_shapes,
+    _keep_norm_backward,
+    _norm_second,
+)
 _register("curve", dispatch.curve, _curve_shapes, _keep_curve, _curve_gradients)
 _register(
-    "curve_backward", dispatch.curve_backward, _curve_backward_shapes, _keep_curve_backward, _curve_second
+    "curve_backward",
+    dispatch.curve_backward,
+    _curve_backward_shapes,
+    _keep_curve_backward,
+    _curve_second,
 )

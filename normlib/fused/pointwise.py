@@ -23,7 +23,8 @@ def dyt(
     bias: Tensor | None = None,
     scale: float = 1.0,
 ) -> Tensor:
-    """functional.dyt with the least memory and traffic: backward takes tanh again.  [EQ-DYT] [EQ-DYT-GRAD]
+    """functional.dyt with the least memory and traffic: backward takes tanh again.
+    [EQ-DYT] [EQ-DYT-GRAD]
 
         y = w scale tanh(alpha x / scale) + b;   saved for backward: input, alpha and weight
 
@@ -34,7 +35,8 @@ def dyt(
     Args:
         input: any shape.
         alpha: one number, shape () or (1,).
-        weight, bias: broadcastable to input: (D,) for its last dimension, (C, 1, 1) for channels of images.
+        weight, bias: broadcastable to input: (D,) for its last dimension, (C, 1, 1) for channels of
+            images.
         scale: a positive number.
     Returns: input's shape and dtype.
     Raises: as functional.dyt; MismatchError (more than one alpha), RuntimeError
@@ -69,10 +71,11 @@ def dyisru(
 
     Args:
         input: any shape; at plus and minus infinity the limit is given, where functional has NaN.
-        c: one positive number, shape () or (1,). Not checked: a layer keeps it positive by construction.
+        c: one positive number, shape () or (1,). Not checked: a layer keeps it positive by
+            construction.
         weight, bias: broadcastable to input, as in dyt.
-        scale: None means sqrt(D), D the size of weight, or without one of input's last dimension (1 if it
-            has none).
+        scale: None means sqrt(D), D the size of weight, or without one of input's last dimension (1
+            if it has none).
     Returns: input's shape and dtype.
     Raises: as functional.dyisru; MismatchError (more than one c), RuntimeError
         (several devices), ImportError (CUDA without triton).
@@ -95,6 +98,7 @@ def dyisru(
 def _check_single(caller: str, name: str, value: Tensor) -> None:
     if value.numel() != 1:
         raise MismatchError(
-            f"fused.{caller} needs one number as {name}, got {tuple(value.shape)}. Use functional.{caller}, "
+            f"fused.{caller} needs one number as {name}, got {tuple(value.shape)}. "
+            f"Use functional.{caller}, "
             "which takes one per feature."
         )

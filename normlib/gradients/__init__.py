@@ -2,14 +2,15 @@
 
 Neither autograd nor a formula of functional is used, only its checks of arguments.
 
-A backward takes grad_output (the gradient of the loss in the output, of the output's shape), then the
-forward's arguments in their order. It returns a tuple: the gradients of input, (alpha, c or g,) weight and
-bias, in this order, leaving out a weight or bias that is None, each of its argument's shape and dtype.
-A Jacobian takes the forward's arguments; entry [..., i, j] is the derivative of output i in input j.
+A backward takes grad_output (the gradient of the loss in the output, of the output's shape), then
+the forward's arguments in their order. It returns a tuple: the gradients of input, (alpha, c or g,)
+weight and bias, in this order, leaving out a weight or bias that is None, each of its argument's
+shape and dtype. A Jacobian takes the forward's arguments; entry [..., i, j] is the derivative of
+output i in input j.
 
-Half types are computed in float32. What the forward refuses is refused here with the same errors; so is a
-grad_output of another shape than the output.
-Differentiable once more: every result is made of differentiable tensor operations.
+Half types are computed in float32. What the forward refuses is refused here with the same errors;
+so is a grad_output of another shape than the output. Differentiable once more: every result is made
+of differentiable tensor operations.
 """
 
 from normlib.gradients.jacobians import (

@@ -13,8 +13,12 @@ def accumulate(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def standardize(x: Tensor, dims: tuple[int, ...], eps: float, centre: bool) -> tuple[Tensor, Tensor]:
-    """xhat and 1 / sqrt(variance + eps) over dims, kept as 1; the mean square if centre is False."""
+def standardize(
+    x: Tensor, dims: tuple[int, ...], eps: float, centre: bool
+) -> tuple[Tensor, Tensor]:
+    """xhat and 1 / sqrt(variance + eps) over dims, kept as 1;
+    the mean square if centre is False.
+    """
     if centre:
         x = x - x.mean(dims, keepdim=True)
         x = x - x.mean(dims, keepdim=True)  # once more: a large mean was rounded the first time
@@ -81,6 +85,7 @@ def check_gradient(caller: str, grad_output: Tensor, output: Tensor) -> None:
     check_floating(caller, grad_output)
     if grad_output.shape != output.shape:
         raise RuntimeError(
-            f"grad_output needs the output's shape {tuple(output.shape)}, got {tuple(grad_output.shape)}. "
+            f"grad_output needs the output's shape {tuple(output.shape)}, "
+            f"got {tuple(grad_output.shape)}. "
             "Expand or reduce it first: a broadcast here would hide a mistake."
         )

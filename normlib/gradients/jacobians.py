@@ -32,7 +32,8 @@ from normlib.gradients.arithmetic import (
 def batch_norm_jacobian(
     input: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """(C, m, m) for input (N, C, ...), m = N times positions: how samples are coupled.  [EQ-BN-JACOBIAN]
+    """(C, m, m) for input (N, C, ...), m = N times positions: how samples are coupled.
+    [EQ-BN-JACOBIAN]
 
     Zero between channels. bias has no part in it.
 
@@ -81,7 +82,10 @@ def layer_norm_jacobian(
 
 
 def rms_norm_jacobian(
-    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
 ) -> Tensor:
     """(..., D, D) of rows of D values: w (I - xhat xhat^T / D) / r.  [EQ-RMS-JACOBIAN]
 
@@ -170,7 +174,8 @@ def dyisru_jacobian(
     bias: Tensor | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """(..., D, D), diagonal: w scale c / (x^2 + c)^(3/2); scale None means sqrt(D).  [EQ-DYISRU-JACOBIAN]
+    """(..., D, D), diagonal: w scale c / (x^2 + c)^(3/2); scale None means sqrt(D).
+    [EQ-DYISRU-JACOBIAN]
 
     bias has no part in it.
 
@@ -228,7 +233,8 @@ def _rows(input: Tensor, normalized_shape: Sequence[int]) -> Tensor:
 def _norm_jacobian(x: Tensor, weight: Tensor | None, eps: float, centre: bool = True) -> Tensor:
     """(..., D, D) of rows x (..., D); weight broadcasts to x."""
     xhat, rstd = standardize(accumulate(x), (-1,), eps, centre)
-    gain = rstd if weight is None else rstd * weight  # (..., 1) or (..., D): one factor per output i
+    # (..., 1) or (..., D): one factor per output i
+    gain = rstd if weight is None else rstd * weight
     lost = outer(xhat, xhat)  # (..., D, D)
     if centre:
         lost = lost + 1

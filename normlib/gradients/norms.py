@@ -58,7 +58,8 @@ def layer_norm_backward(
 ) -> tuple[Tensor, ...]:
     """Gradients of layer_norm; weight and bias have the shape normalized_shape.  [EQ-LN-GRAD]
 
-    g = w dy,   dx = (g - mean(g) - xhat mean(g xhat)) / s,   means per row;   dw, db sum over the rows
+    g = w dy,   dx = (g - mean(g) - xhat mean(g xhat)) / s,   means per row
+    dw, db sum over the rows
 
     >>> x = torch.tensor([1.0, 3.0, 5.0, 7.0])
     >>> dy = torch.tensor([1.0, 0.0, 0.0, 0.0])
@@ -168,7 +169,9 @@ def _channel_norm_backward(
     dims: tuple[int, ...],
     eps: float,
 ) -> tuple[Tensor, ...]:
-    """View (N, C, ...) as (N, groups, C / groups, positions), so that dims tells BN, GN, IN apart."""
+    """View (N, C, ...) as (N, groups, C / groups,
+    positions), so that dims tells BN, GN, IN apart.
+    """
     samples = input.shape[0]
     per_group = input.shape[1] // groups
     positions = math.prod(input.shape[2:])
@@ -189,7 +192,9 @@ def _norm_backward(
     eps: float,
     centre: bool = True,
 ) -> tuple[Tensor, ...]:
-    """The one formula: statistics over dims, weight and bias of any shape that broadcasts to input."""
+    """The one formula: statistics over dims,
+    weight and bias of any shape that broadcasts to input.
+    """
     over = tuple(dims)
     dy = accumulate(grad_output)
     xhat, rstd = standardize(accumulate(input), over, eps, centre)

@@ -49,7 +49,8 @@ def dyt_backward(
     bias: Tensor | None = None,
     scale: float = 1.0,
 ) -> tuple[Tensor, ...]:
-    """Gradients of dyt = w scale tanh(alpha x / scale) + b in input, alpha, weight, bias.  [EQ-DYT-GRAD]
+    """Gradients of dyt = w scale tanh(alpha x / scale) + b in input, alpha, weight, bias.
+    [EQ-DYT-GRAD]
 
     dx = w dy alpha (1 - t^2),   dalpha = sum w dy x (1 - t^2),   t = tanh(alpha x / scale)
     dw = sum dy scale t,   db = sum dy
@@ -82,7 +83,8 @@ def dyisru_backward(
     bias: Tensor | None = None,
     scale: float | None = None,
 ) -> tuple[Tensor, ...]:
-    """Gradients of dyisru = w scale x / sqrt(x^2 + c) + b in input, c, weight, bias.  [EQ-DYISRU-GRAD]
+    """Gradients of dyisru = w scale x / sqrt(x^2 + c) + b in input, c, weight, bias.
+    [EQ-DYISRU-GRAD]
 
     dx = w dy scale c / (x^2 + c)^(3/2),   dc = -sum w dy scale x / (2 (x^2 + c)^(3/2))
 
@@ -91,8 +93,8 @@ def dyisru_backward(
     >>> dx, dc
     (tensor([0.5000, 0.3578, 0.0071]), tensor(-0.0519))
 
-    c must be positive: NaN otherwise, as in the forward. scale None means sqrt(D), D the size of weight, or
-    without one of input's last dimension.
+    c must be positive: NaN otherwise, as in the forward. scale None means sqrt(D), D the size of
+    weight, or without one of input's last dimension.
     Raises: as functional.dyisru; RuntimeError (grad_output's shape).
     Source: derived from Stollenwerk 2025 (arXiv 2503.21708).
     """
@@ -117,9 +119,11 @@ def derf_backward(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
-    """Gradients of derf = w erf(alpha x + s) + b in input, alpha, shift, weight, bias.  [EQ-DERF-GRAD]
+    """Gradients of derf = w erf(alpha x + s) + b in input, alpha, shift, weight, bias.
+    [EQ-DERF-GRAD]
 
-    dx = w dy alpha h,   dalpha = sum w dy x h,   ds = sum w dy h,   h = 2 / sqrt(pi) exp(-(alpha x + s)^2)
+    h = 2 / sqrt(pi) exp(-(alpha x + s)^2)
+    dx = w dy alpha h,   dalpha = sum w dy x h,   ds = sum w dy h
     dw = sum dy erf(alpha x + s),   db = sum dy
 
     >>> x = torch.tensor([0.0, 1.0, 2.0])
@@ -139,7 +143,9 @@ def derf_backward(
     u = alpha * x + shift
     slope = erf_slope(u)
     learned = [(alpha, x * slope), (shift, slope)]
-    return _pointwise_backward(grad_output, input, alpha * slope, learned, torch.erf(u), weight, bias)
+    return _pointwise_backward(
+        grad_output, input, alpha * slope, learned, torch.erf(u), weight, bias
+    )
 
 
 def _pointwise_backward(
@@ -151,7 +157,9 @@ def _pointwise_backward(
     weight: Tensor | None,
     bias: Tensor | None,
 ) -> tuple[Tensor, ...]:
-    """Gradients of w value + b from value's derivatives; learned: each parameter of value with its own."""
+    """Gradients of w value + b from value's derivatives;
+    learned: each parameter of value with its own.
+    """
     dy = accumulate(grad_output)
     g = dy if weight is None else dy * weight
     grads = [like(g * by_input, input)]

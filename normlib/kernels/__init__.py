@@ -1,6 +1,7 @@
-"""Triton kernels: rows.py (LayerNorm and RMSNorm) and pointwise.py (DyT and DyISRU), forward and backward.
+"""Triton kernels: rows.py (LayerNorm and RMSNorm) and pointwise.py (DyT and DyISRU),
+forward and backward.
 
-Importing this package costs nothing; importing its modules needs triton. Without a GPU they run in Triton's
-interpreter, if TRITON_INTERPRET=1 was set before triton was first imported. traffic.py counts, in the
-interpreter, the bytes that a kernel moves.
+Importing this package costs nothing; importing its modules needs triton. Without a GPU they run in
+Triton's interpreter, if TRITON_INTERPRET=1 was set before triton was first imported. traffic.py
+counts, in the interpreter, the bytes that a kernel moves.
 """

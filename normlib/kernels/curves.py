@@ -1,4 +1,6 @@
-"""The curves of DyT and DyISRU with their slopes, in the accumulation dtype and without cancellation."""
+"""The curves of DyT and DyISRU with their slopes,
+in the accumulation dtype and without cancellation.
+"""
 
 import triton
 import triton.language as tl
@@ -6,17 +8,20 @@ import triton.language as tl
 
 @triton.jit
 def value_and_slopes(x, parameter, scale, KIND: tl.constexpr):
-    """Value at x, and its derivatives in x and in the parameter; parameter and scale are scalars."""
+    """Value at x, and its derivatives in x and in the parameter;
+    parameter and scale are scalars.
+    """
     if KIND == "tanh":
-        # value = scale t,   by x = alpha (1 - t^2),   by alpha = x (1 - t^2),   t = tanh(alpha x / scale)
+        # t = tanh(alpha x / scale)
+        # value = scale t,   by x = alpha (1 - t^2),   by alpha = x (1 - t^2)
         t, slope = tanh(x * (parameter / scale))
         return scale * t, parameter * slope, x * slope
     else:
         tl.static_assert(KIND == "isru", "kind must be tanh or isru")
         inverse = tl.rsqrt(parameter)
 
-        # z = x / sqrt(c). Beyond 2^40 the value is 1 in every dtype and the slope nothing, but z^2 would
-        # overflow. NaN stays.
+        # z = x / sqrt(c). Beyond 2^40 the value is 1 in every dtype and the slope nothing, but z^2
+        # would overflow. NaN stays.
         far = 1099511627776.0
         z = x * inverse
         z = tl.where(z > far, far, tl.where(z < -far, -far, z))
@@ -35,9 +40,10 @@ def value_and_slopes(x, parameter, scale, KIND: tl.constexpr):
 def tanh(u):
     """tanh and its derivative.  With a = |u| and p = exp(-2a), tanh(a) = 1 - 2p / (1 + p).
 
-    Near 0 the difference would cancel. There Lambert's fraction a / (1 + a^2 / (3 + a^2 / (5 + ...))) gives
-    a - tanh(a) as a quotient again. Cut off after n denominators its relative error is below
-    a^2n / (1 3^2 5^2 ... (2n - 1)^2 (2n + 1)): at a = 3/4, 6e-9 for n = 5 and 3e-19 for n = 9.
+    Near 0 the difference would cancel. There Lambert's fraction
+    a / (1 + a^2 / (3 + a^2 / (5 + ...))) gives a - tanh(a) as a quotient again. Cut off after n
+    denominators its relative error is below a^2n / (1 3^2 5^2 ... (2n - 1)^2 (2n + 1)): at a = 3/4,
+    6e-9 for n = 5 and 3e-19 for n = 9.
     """
     a = tl.abs(u)
     near = a < 0.75

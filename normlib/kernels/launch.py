@@ -1,4 +1,6 @@
-"""What the kernels share on the host's side: arguments, sizes, where to launch, the sum of partial sums."""
+"""What the kernels share on the host's side:
+arguments, sizes, where to launch, the sum of partial sums.
+"""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -42,12 +44,17 @@ def accumulation_dtype(x: Tensor) -> torch.dtype:
 
 
 def with_unit_stride(x: Tensor) -> Tensor:
-    """x (M, D), copied only if its last stride is not 1. Rows may lie anywhere, even on each other."""
+    """x (M, D), copied only if its last stride is not 1.
+
+    Rows may lie anywhere, even on each other.
+    """
     return x if x.shape[1] == 1 or x.stride(1) == 1 else x.contiguous()
 
 
 def tile_shape(columns: int, widest: int | None = None) -> dict[str, int]:
-    """ROWS and COLS of a tile of TILE elements or, if it is longer, of one row (cut at widest); its warps."""
+    """ROWS and COLS of a tile of TILE elements or,
+    if it is longer, of one row (cut at widest); its warps.
+    """
     cols = triton.next_power_of_2(columns)
     if widest is not None:
         cols = min(cols, widest)
@@ -64,7 +71,8 @@ def multiprocessors(device: torch.device) -> int:
 
 
 def persistent_programs(x: Tensor, tile: dict[str, int]) -> int:
-    """How many programs share all rows: enough tiles in flight a multiprocessor to cover the memory's delay.
+    """How many programs share all rows:
+    enough tiles in flight a multiprocessor to cover the memory's delay.
 
     Each writes its own partial sums, so that more of them is more traffic.
     """
@@ -81,7 +89,9 @@ def column_groups(x: Tensor, tile: dict[str, int], programs: int | None) -> tupl
 
 
 def launch(kernel: Any, programs: int, x: Tensor, **arguments: Any) -> None:
-    """Run kernel on x's device, on grid axis 0: it takes 2**31 - 1 programs, the other two only 65,535."""
+    """Run kernel on x's device, on grid axis 0:
+    it takes 2**31 - 1 programs, the other two only 65,535.
+    """
     arguments["ACC"] = LANGUAGE[accumulation_dtype(x)]
     if x.device.type == "cuda" and x.device.index != torch.cuda.current_device():
         with torch.cuda.device(x.device):

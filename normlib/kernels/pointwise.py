@@ -36,8 +36,8 @@ def curve_forward(
 
     Args:
         x: (M, D), rows of any stride.
-        parameter: (1,): alpha of kind "tanh", value = scale tanh(alpha x / scale); c of kind "isru",
-            value = scale x / sqrt(x^2 + c), positive.
+        parameter: (1,): alpha of kind "tanh", value = scale tanh(alpha x / scale); c of kind
+            "isru", value = scale x / sqrt(x^2 + c), positive.
         weight, bias: (D,) of any floating dtype, or None.
     Returns: (M, D) contiguous in x's dtype, rounded once.
     Source: Zhu et al. 2025, equation (1); Stollenwerk 2025, section 4.
@@ -82,10 +82,12 @@ def curve_backward(
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
     """Gradients in x, parameter, weight and bias.  [EQ-DYT-GRAD] [EQ-DYISRU-GRAD]
 
-    Args: as curve_forward; dy (M, D), rows of any stride; bias: whether its gradient is wanted; programs: how
-        many share the work, None for what fits the device. It moves the sums by rounding.
-    Returns: dx (M, D) contiguous in x's dtype; dparameter (1,) in parameter's dtype; dw (None without weight)
-        and db (None unless wanted), (D,) in weight's dtype, or x's without one. Bit-equal when repeated.
+    Args: as curve_forward; dy (M, D), rows of any stride; bias: whether its gradient is wanted;
+        programs: how many share the work, None for what fits the device. It moves the sums by
+        rounding.
+    Returns: dx (M, D) contiguous in x's dtype; dparameter (1,) in parameter's dtype; dw (None
+        without weight) and db (None unless wanted), (D,) in weight's dtype, or x's without one.
+        Bit-equal when repeated.
     Source: derived from the papers of curve_forward.
     """
     dy = with_unit_stride(dy)
@@ -179,7 +181,8 @@ def _backward(
     COLS: tl.constexpr,
     ACC: tl.constexpr,
 ):
-    """A block of columns and every so many-th tile of rows: x and dy are read once, dx is written once.
+    """A block of columns and every so many-th tile of rows:
+    x and dy are read once, dx is written once.
 
         g = w dy
         dx = g (value by x),   dparameter = sum of g (value by parameter)

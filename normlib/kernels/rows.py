@@ -1,6 +1,7 @@
 """LayerNorm and RMSNorm of rows: x is read once and y written once, where a row fits one program.
 
-Longer rows are in wide.py. Statistics and sums are float32, or float64 if x is; one rounding at the end.
+Longer rows are in wide.py. Statistics and sums are float32, or float64 if x is; one rounding at the
+end.
 """
 
 import torch
@@ -20,10 +21,18 @@ from normlib.kernels.launch import (
     total,
     with_unit_stride,
 )
-from normlib.kernels.tiles import affine, load_per_row, load_tile, rows_of, store_partial, store_tile
+from normlib.kernels.tiles import (
+    affine,
+    load_per_row,
+    load_tile,
+    rows_of,
+    store_partial,
+    store_tile,
+)
 
-# Longest row that one program keeps in registers, in the accumulation dtype. Compiled for sm_90, float32 rows
-# of these lengths spill nothing; a backward of twice the length spills 48 to 376 bytes a thread.
+# Longest row that one program keeps in registers, in the accumulation dtype. Compiled for sm_90,
+# float32 rows of these lengths spill nothing; a backward of twice the length spills 48 to 376 bytes
+# a thread.
 FORWARD_BYTES = 65_536
 BACKWARD_BYTES = 32_768
 
@@ -38,7 +47,8 @@ def norm_forward(
         weight, bias: (D,) of any floating dtype, or None.
         eps: added to the variance or the mean square.
         centre: True for LayerNorm; False for RMSNorm, which has no mean (None).
-    Returns: y (M, D) contiguous in x's dtype; mean, rstd (M,) in the accumulation dtype, NaN if D = 0.
+    Returns: y (M, D) contiguous in x's dtype; mean, rstd (M,) in the accumulation dtype, NaN if
+        D = 0.
     Source: Ba, Kiros & Hinton 2016, equations (3), (4); Zhang & Sennrich 2019, equation (4).
     """
     x = with_unit_stride(x)
@@ -77,14 +87,17 @@ def norm_backward(
     bias: bool,
     programs: int | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Gradients in x, weight and bias from norm_forward's mean and rstd.  [EQ-LN-GRAD] [EQ-RMS-GRAD]
+    """Gradients in x, weight and bias from norm_forward's mean and rstd.
+    [EQ-LN-GRAD] [EQ-RMS-GRAD]
 
     Args:
         dy, x: (M, D), rows of any stride; mean None means RMSNorm.
         bias: whether the gradient of a bias is wanted.
-        programs: how many share the rows; None for what fits the device. It moves dw and db by rounding.
-    Returns: dx (M, D) contiguous in x's dtype; dw (None without weight) and db (None unless wanted), (D,) in
-        weight's dtype, or x's without one. Bit-equal when repeated: no atomic addition.
+        programs: how many share the rows; None for what fits the device. It moves dw and db by
+            rounding.
+    Returns: dx (M, D) contiguous in x's dtype; dw (None without weight) and db (None unless
+        wanted), (D,) in weight's dtype, or x's without one. Bit-equal when repeated: no atomic
+        addition.
     Source: derived from the papers of norm_forward.
     """
     dy = with_unit_stride(dy)
@@ -140,7 +153,8 @@ def _forward(
 ):
     """A tile of whole rows a program: x is read once, y written once.  [EQ-LN] [EQ-RMS]
 
-    y = w (x - mean) rstd + b,   rstd = 1 / sqrt(mean((x - mean)^2) + eps);   RMSNorm: mean = 0, b = 0
+    y = w (x - mean) rstd + b,   rstd = 1 / sqrt(mean((x - mean)^2) + eps)
+    RMSNorm: mean = 0, b = 0
     """
     row = rows_of(tl.program_id(0), ROWS)  # (ROWS,)
     col = tl.arange(0, COLS)  # (COLS,)

@@ -1,4 +1,7 @@
-"""What the kernels share on the device's side. A kernel's tile is (ROWS, COLS); row indices are int64."""
+"""What the kernels share on the device's side.
+
+A kernel's tile is (ROWS, COLS); row indices are int64.
+"""
 
 import triton
 import triton.language as tl

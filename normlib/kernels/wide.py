@@ -1,4 +1,6 @@
-"""Rows too long for one program's registers, in two passes: the second read of a row comes from the cache."""
+"""Rows too long for one program's registers, in two passes:
+the second read of a row comes from the cache.
+"""
 
 from typing import Any
 
@@ -32,8 +34,13 @@ def forward(x: Tensor, arguments: dict[str, Any]) -> None:
     launch(_forward, x.shape[0], x, **arguments, PIECE=PIECE, num_warps=8)
 
 
-def backward(read: Rows, dx: Tensor, bias: bool, programs: int | None) -> tuple[Tensor | None, Tensor | None]:
-    """Fills dx; the partial sums of dw and db. Reads x and dy twice: once for three sums of each row."""
+def backward(
+    read: Rows, dx: Tensor, bias: bool, programs: int | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """Fills dx; the partial sums of dw and db.
+
+    Reads x and dy twice: once for three sums of each row.
+    """
     x = read.x
     rows = x.shape[0]
     sums = x.new_empty(3, rows, dtype=accumulation_dtype(x))
@@ -85,7 +92,8 @@ def _forward(
         inside = in_row[None, :]  # (1, PIECE)
         x = load_tile(x_ptr, row, x_stride, col, inside, ACC)  # (1, PIECE)
         if mean_ptr is not None:
-            x = x - shift[:, None] - mean[:, None]  # one after the other: their sum would be rounded
+            # one after the other: their sum would be rounded
+            x = x - shift[:, None] - mean[:, None]
 
         # y = w (x - mean) rstd + b
         y = affine(x * rstd[:, None], weight_ptr, bias_ptr, col, in_row, ACC)
@@ -107,12 +115,15 @@ def _mean_square(x_ptr, row, x_stride, D, PIECE: tl.constexpr, ACC: tl.constexpr
 
 @triton.jit
 def _mean_and_variance(x_ptr, row, x_stride, D, PIECE: tl.constexpr, ACC: tl.constexpr):
-    """shift, mean - shift and variance in one pass: Welford's recurrence in every lane, then over the lanes.
+    """shift, mean - shift and variance in one pass:
+    Welford's recurrence in every lane, then over the lanes.
 
-    shift, the mean of the first piece, makes the numbers small, so that a large mean is not rounded in them.
+    shift, the mean of the first piece, makes the numbers small, so that a large mean is not rounded
+    in them.
     """
     piece = tl.arange(0, PIECE)
-    first = load_tile(x_ptr, row, x_stride, piece, (piece < D)[None, :], ACC)  # D > PIECE: all of it
+    # D > PIECE: all of it
+    first = load_tile(x_ptr, row, x_stride, piece, (piece < D)[None, :], ACC)
     shift = tl.sum(first, 1) / PIECE  # (1,)
     mean = tl.zeros((1, PIECE), ACC)
     squares = tl.zeros((1, PIECE), ACC)
@@ -127,7 +138,8 @@ def _mean_and_variance(x_ptr, row, x_stride, D, PIECE: tl.constexpr, ACC: tl.con
         mean += difference / seen
         squares += difference * (x - mean)
 
-    # The lanes' means weighted by how many numbers each has seen; then their squares about that mean.
+    # The lanes' means weighted by how many numbers each has seen; then their squares about that
+    # mean.
     count = tl.cdiv(D - piece, PIECE)[None, :].to(ACC)  # (1, PIECE)
     row_mean = tl.sum(mean * count, 1) / D  # (1,)
     deviation = mean - row_mean[:, None]
@@ -210,7 +222,8 @@ def _columns(
     COLS: tl.constexpr,
     ACC: tl.constexpr,
 ):
-    """dx, and partial sums of dw and db: a block of columns and every so many-th tile of rows a program.
+    """dx, and partial sums of dw and db:
+    a block of columns and every so many-th tile of rows a program.
 
         dx = rstd (g - mean(g) - xhat mean(g xhat)),   dw = sum of dy xhat,   db = sum of dy
 

@@ -13,7 +13,8 @@ from normlib.layers.base import Affine, Device, as_shape, one_node
 
 
 class LayerNorm(Affine):
-    """functional.layer_norm with learnable weight and bias of normalized_shape; train equals eval.  [EQ-LN]
+    """functional.layer_norm with learnable weight and bias of normalized_shape; train equals eval.
+    [EQ-LN]
 
     >>> layer = layers.LayerNorm(4)
     >>> layer(torch.tensor([1.0, 3.0, 5.0, 7.0]))
@@ -46,7 +47,9 @@ class LayerNorm(Affine):
         self.elementwise_affine = elementwise_affine
         self.fused = fused
         has_bias = elementwise_affine and bias
-        self._add_affine(self.normalized_shape, device, dtype, weight=elementwise_affine, bias=has_bias)
+        self._add_affine(
+            self.normalized_shape, device, dtype, weight=elementwise_affine, bias=has_bias
+        )
 
     @one_node
     def forward(self, input: Tensor) -> Tensor:
@@ -112,8 +115,8 @@ class GroupNorm(Affine):
     tensor([[-1.0000,  1.0000, -1.0000,  1.0000]], grad_fn=<AddBackward0>)
 
     Args: as torch.nn.GroupNorm.
-    Raises: ValueError (eps, groups that do not divide the channels), ZeroDivisionError (num_groups 0, as
-        torch); in the call as functional.group_norm.
+    Raises: ValueError (eps, groups that do not divide the channels), ZeroDivisionError (num_groups
+        0, as torch); in the call as functional.group_norm.
     Source: Wu & He 2018, section 3.1.
     """
 
@@ -152,7 +155,8 @@ class GroupNorm(Affine):
 class _RunningNorm(Affine):
     """Constructor and state of the norms that can keep running statistics.
 
-    Buffers: running_mean, running_var (num_features), num_batches_tracked; all None without tracking.
+    Buffers: running_mean, running_var (num_features), num_batches_tracked; all None without
+        tracking.
     """
 
     _version = 2  # of the state dict, as in torch: version 2 added num_batches_tracked
@@ -206,7 +210,9 @@ class _RunningNorm(Affine):
     def extra_repr(self) -> str:
         affine = f"affine={self.affine}, bias={self.bias is not None}"
         tracking = f"track_running_stats={self.track_running_stats}"
-        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, {affine}, {tracking}"
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, {affine}, {tracking}"
+        )
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
@@ -222,8 +228,8 @@ class _RunningNorm(Affine):
         if input.dim() not in ranks:
             expected = " or ".join(f"{rank}D" for rank in ranks)
             raise ValueError(
-                f"{type(self).__name__} expected {expected} input (got {input.dim()}D input of size "
-                f"{tuple(input.shape)}). Reshape it, or use the layer for that rank."
+                f"{type(self).__name__} expected {expected} input (got {input.dim()}D input of "
+                f"size {tuple(input.shape)}). Reshape it, or use the layer for that rank."
             )
 
 
@@ -241,12 +247,15 @@ class _BatchNorm(_RunningNorm):
         output = functional.batch_norm(
             input, mean, var, self.weight, self.bias, uses_batch, self._share(tracks), self.eps
         )
-        if tracks and self.num_batches_tracked is not None:  # last: a call that raises has changed nothing
+        # last: a call that raises has changed nothing
+        if tracks and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
         return output
 
     def _share(self, tracks: bool) -> float:
-        """Of this batch in the buffers; with momentum None they are the average of all batches so far."""
+        """Of this batch in the buffers;
+        with momentum None they are the average of all batches so far.
+        """
         if self.momentum is not None:
             return self.momentum
         if not tracks or self.num_batches_tracked is None:
@@ -304,7 +313,9 @@ class _InstanceNorm(_RunningNorm):
         *,
         bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
 
     @one_node
     def forward(self, input: Tensor) -> Tensor:
@@ -326,16 +337,18 @@ class _InstanceNorm(_RunningNorm):
 
     def _wrong_channels(self, channels: int) -> None:
         message = (
-            f"{type(self).__name__} expected {self.num_features} channels (num_features), got {channels}. "
-            f"Build it with num_features={channels}."
+            f"{type(self).__name__} expected {self.num_features} channels (num_features), got "
+            f"{channels}. Build it with num_features={channels}."
         )
         if self.affine:
             raise ValueError(message)
-        warnings.warn(message, stacklevel=3)  # torch only warns: without affine the number is not used
+        # torch only warns: without affine the number is not used
+        warnings.warn(message, stacklevel=3)
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """functional.instance_norm on (N, C, L) or (C, L); no affine and no buffers by default.  [EQ-IN]
+    """functional.instance_norm on (N, C, L) or (C, L); no affine and no buffers by default.
+    [EQ-IN]
 
     >>> x = torch.tensor([[[1.0, 3.0], [5.0, 9.0]]])  # one sample, two channels, two positions
     >>> layers.InstanceNorm1d(2)(x)
@@ -343,7 +356,8 @@ class InstanceNorm1d(_InstanceNorm):
              [-1.0000,  1.0000]]])
 
     Args: as torch.nn.InstanceNorm1d.
-    Raises: ValueError (eps, momentum); in the call ValueError (rank, channels), as functional.instance_norm.
+    Raises: ValueError (eps, momentum); in the call ValueError (rank, channels), as
+        functional.instance_norm.
     Source: Ulyanov, Vedaldi & Lempitsky 2016.
     """
 
@@ -351,7 +365,8 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """functional.instance_norm on images (N, C, H, W) or (C, H, W); otherwise as InstanceNorm1d.  [EQ-IN]
+    """functional.instance_norm on images (N, C, H, W) or (C, H, W); otherwise as InstanceNorm1d.
+    [EQ-IN]
 
     >>> image = torch.tensor([[[[1.0, 3.0], [5.0, 7.0]]]])
     >>> layers.InstanceNorm2d(1)(image)

@@ -1,4 +1,6 @@
-"""DyT, DyISRU and Derf as nn.Module: element-wise layers in a norm's place, without statistics or buffers."""
+"""DyT, DyISRU and Derf as nn.Module:
+element-wise layers in a norm's place, without statistics or buffers.
+"""
 
 import math
 from collections.abc import Sequence
@@ -17,11 +19,14 @@ from normlib.functional.validation import (
 )
 from normlib.layers.base import Affine, Device, as_shape, one_node
 
-SAME_SCALE = 2**-8  # relative: a checkpoint may have been rounded to bfloat16, which is off by 2^-9 at most
+# relative: a checkpoint may have been rounded to bfloat16, which is off by 2^-9 at most
+SAME_SCALE = 2**-8
 
 
 @overridable
-def check_features(input: Tensor, caller: str, shape: tuple[int, ...], channels_first: bool) -> Tensor:
+def check_features(
+    input: Tensor, caller: str, shape: tuple[int, ...], channels_first: bool
+) -> Tensor:
     """The input, when its last dimensions, or its channels, have that shape."""
     if channels_first:
         channel_count(caller, input)
@@ -40,7 +45,8 @@ def bounded_exp(log_c: Tensor) -> Tensor:
 class _Pointwise(Affine):
     """Shape of an element-wise layer.
 
-    normalized_shape names the trailing dimensions, or with channels_first the channels of (N, C, ...).
+    normalized_shape names the trailing dimensions, or with channels_first the channels of (N, C,
+    ...).
     """
 
     weight: nn.Parameter  # normalized_shape
@@ -57,7 +63,9 @@ class _Pointwise(Affine):
             )
 
     def _checked(self, input: Tensor) -> Tensor:
-        return check_features(input, type(self).__name__, self.normalized_shape, self.channels_first)
+        return check_features(
+            input, type(self).__name__, self.normalized_shape, self.channels_first
+        )
 
     def _gain_and_shift(self, input: Tensor) -> tuple[Tensor, Tensor | None]:
         """weight and bias as they broadcast to the input."""
@@ -72,7 +80,9 @@ class _Pointwise(Affine):
 
 
 class _Scaled(_Pointwise):
-    """An element-wise layer with a level of saturation, its scale, which travels with the state dict."""
+    """An element-wise layer with a level of saturation,
+    its scale, which travels with the state dict.
+    """
 
     def __init__(
         self,
@@ -103,8 +113,9 @@ class _Scaled(_Pointwise):
         scale = float(state)
         if not math.isclose(scale, self.scale, rel_tol=SAME_SCALE):
             raise ValueError(
-                f"{type(self).__name__} has scale {self.scale:g}, but the state dict comes from scale "
-                f"{scale:g}: another function. Build the layer with scale={scale:g}, or load it there and "
+                f"{type(self).__name__} has scale {self.scale:g}, but the state dict comes from "
+                f"scale {scale:g}: another function. Build the layer with scale={scale:g}, "
+                "or load it there and "
                 "call rescaled."
             )
 
@@ -118,12 +129,14 @@ class _Scaled(_Pointwise):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        own = self.get_extra_state()  # for a checkpoint without one, as the official code makes them
+        # for a checkpoint without one, as the official code makes them
+        own = self.get_extra_state()
         stored = state_dict.setdefault(f"{prefix}_extra_state", own)
         try:
             self.set_extra_state(stored)
         except ValueError as error:
-            error_msgs.append(str(error))  # torch raises all messages together; nothing is loaded here
+            # torch raises all messages together; nothing is loaded here
+            error_msgs.append(str(error))
             return
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
@@ -167,9 +180,10 @@ class DyT(_Scaled):
     Args:
         normalized_shape: the trailing dimensions, an int for one of them; C with channels_first.
         alpha_init: the slope at 0 to start with, at weight 1.
-        scale: the level of saturation at weight 1: 1.0 as in the official code, "sqrt_d" for the square root
-            of the number of features, or a positive number. It is part of the state dict: to load one of
-            another scale raises; where it is missing, the constructor's is kept.
+        scale: the level of saturation at weight 1: 1.0 as in the official code, "sqrt_d" for the
+            square root of the number of features, or a positive number. It is part of the state
+            dict: to load one of another scale raises; where it is missing, the constructor's is
+            kept.
         fused: the same results from normlib.fused, with less memory and traffic.
     Raises: ValueError (scale, alpha_init); in the call MismatchError (shape).
     Source: Zhu et al. 2025 (arXiv 2503.10622), section 4 and its code.
@@ -219,15 +233,16 @@ class DyT(_Scaled):
 class DyISRU(_Scaled):
     """functional.dyisru with learnable log_c (1,), weight and bias (normalized_shape).  [EQ-DYISRU]
 
-    c = exp(log_c), held between e^-80 and e^80, stays positive and finite whatever finite step the optimizer
-    takes. Train equals eval.
+    c = exp(log_c), held between e^-80 and e^80, stays positive and finite whatever finite step the
+    optimizer takes. Train equals eval.
 
     >>> layer = layers.DyISRU(4, c_init=4.0, scale=1.0)
     >>> layer(torch.tensor([-8.0, 0.0, 1.0, 8.0]))
     tensor([-0.9701,  0.0000,  0.4472,  0.9701], grad_fn=<AddBackward0>)
 
     Args:
-        normalized_shape, scale, fused: as in DyT, but with the explicit sqrt(D) of the derivation by default.
+        normalized_shape, scale, fused: as in DyT, but with the explicit sqrt(D) of the derivation
+            by default.
         c_init: None means scale^2, which makes the slope at 0 equal 1 (at weight 1).
     Raises: ValueError (scale, c_init); in the call MismatchError (shape).
     Source: Stollenwerk 2025 (arXiv 2503.21708), section 4; the logarithm is ours.
@@ -253,8 +268,12 @@ class DyISRU(_Scaled):
 
     @classmethod
     @torch.no_grad()
-    def from_beta(cls, beta: float, weight: Tensor, bias: Tensor | None = None, eps: float = 1e-5) -> Self:
-        """The author's x / sqrt(beta + x^2 + eps) * weight + bias as a layer: scale 1, c = beta + eps."""
+    def from_beta(
+        cls, beta: float, weight: Tensor, bias: Tensor | None = None, eps: float = 1e-5
+    ) -> Self:
+        """The author's x / sqrt(beta + x^2 + eps) * weight + bias as a layer:
+        scale 1, c = beta + eps.
+        """
         layer = cls(
             weight.shape,
             c_init=beta + eps,
@@ -297,7 +316,8 @@ class DyISRU(_Scaled):
 
 
 class Derf(_Pointwise):
-    """functional.derf with learnable alpha, shift (1,), weight and bias (normalized_shape).  [EQ-DERF]
+    """functional.derf with learnable alpha, shift (1,), weight and bias (normalized_shape).
+    [EQ-DERF]
 
     Official checkpoints load: same names, same shapes. Train equals eval.
 

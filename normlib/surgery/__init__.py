@@ -1,4 +1,6 @@
-"""Find the norms of any model and put other layers in their place; carry what was trained, fit the rest."""
+"""Find the norms of any model and put other layers in their place;
+carry what was trained, fit the rest.
+"""
 
 from normlib.surgery.replacement import Replacement, Report, replace
 

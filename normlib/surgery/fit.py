@@ -1,4 +1,6 @@
-"""Fit DyT, DyISRU and Derf to the layers that they replace: least squares on the rows that those see."""
+"""Fit DyT, DyISRU and Derf to the layers that they replace:
+least squares on the rows that those see.
+"""
 
 import copy
 import math
@@ -11,7 +13,8 @@ from torch import Tensor, nn
 
 from normlib import layers
 
-SAMPLE = 2**18  # inputs kept per layer: 4 MB with their outputs, some milliseconds for each trial of the fit
+# inputs kept per layer: 4 MB with their outputs, some milliseconds for each trial of the fit
+SAMPLE = 2**18
 BELOW = 9  # log units under the input's RMS where the search for the knee begins
 ABOVE = 3  # and over it, where it ends: with a knee e^3 above it, the RMS bends by 0.1%
 GOLDEN = (math.sqrt(5) - 1) / 2
@@ -27,10 +30,13 @@ class Fit(NamedTuple):
     note: str
 
 
-def fit(model: nn.Module, made: dict[nn.Module, nn.Module], batches: Iterable[Any]) -> dict[nn.Module, Fit]:
+def fit(
+    model: nn.Module, made: dict[nn.Module, nn.Module], batches: Iterable[Any]
+) -> dict[nn.Module, Fit]:
     """A fit of made[old] to each old layer of the model; nothing is changed.
 
-    An old layer that no batch reaches, or that reads or writes only zeros, is absent: its new layer stays.
+    An old layer that no batch reaches, or that reads or writes only zeros, is absent: its new layer
+    stays.
     """
     curves = _curves(model, made, batches)
     samples = {old: _Sample(new) for old, new in curves.items()}
@@ -48,14 +54,18 @@ def _curves(
 ) -> dict[nn.Module, Curve]:
     """made, when every new layer can be fitted."""
     if isinstance(batches, Tensor | Mapping):
-        raise TypeError("replace needs a list of batches as fit_to, got one batch. Put it in a list.")
+        raise TypeError(
+            "replace needs a list of batches as fit_to, got one batch. Put it in a list."
+        )
     owners: Counter[int] = Counter()
     for module in model.modules():
         owners.update(id(parameter) for parameter in module._parameters.values())
     curves = {}
     for old, new in made.items():
         if not isinstance(new, Curve):
-            raise ValueError(f"replace can fit DyT, DyISRU and Derf, not {new!r}. Leave fit_to out.")
+            raise ValueError(
+                f"replace can fit DyT, DyISRU and Derf, not {new!r}. Leave fit_to out."
+            )
         if any(owners[id(parameter)] > 1 for parameter in new.parameters()):
             raise ValueError(
                 f"replace cannot fit {new!r}: another layer shares its weight. Leave fit_to out."
@@ -65,7 +75,9 @@ def _curves(
 
 
 class _Sample:
-    """What a layer reads and writes: rows drawn uniformly from all, those with the largest random keys."""
+    """What a layer reads and writes:
+    rows drawn uniformly from all, those with the largest random keys.
+    """
 
     def __init__(self, new: Curve) -> None:
         self.size = new.weight.shape
@@ -99,7 +111,8 @@ class _Sample:
         """Whether a batch reached the layer with numbers that are not all zero."""
         if not self.rows.isfinite().all():
             raise ValueError(
-                f"replace cannot fit to NaN or infinity, which {old!r} reads or writes on the batches of "
+                "replace cannot fit to NaN or infinity, "
+                f"which {old!r} reads or writes on the batches of "
                 "fit_to. Look at the batches, or leave fit_to out."
             )
         inputs, outputs = self.rows
@@ -111,9 +124,12 @@ def _run(model: nn.Module, samples: dict[nn.Module, _Sample], batches: Iterable[
     """Run the model on the batches in eval mode, and leave it as it was."""
     modes = {module: module.training for module in model.modules()}
     is_fused = torch.backends.mha.get_fastpath_enabled()
-    handles = [old.register_forward_hook(sample, with_kwargs=True) for old, sample in samples.items()]
+    handles = [
+        old.register_forward_hook(sample, with_kwargs=True) for old, sample in samples.items()
+    ]
     try:
-        torch.backends.mha.set_fastpath_enabled(False)  # it may pass nested tensors, which have no rows
+        # it may pass nested tensors, which have no rows
+        torch.backends.mha.set_fastpath_enabled(False)
         model.eval()
         for batch in batches:
             if isinstance(batch, Mapping):
@@ -134,8 +150,9 @@ def _run(model: nn.Module, samples: dict[nn.Module, _Sample], batches: Iterable[
 def _fit_layer(layer: Curve, x: Tensor, y: Tensor) -> Fit:
     """Knee, gain and bias with the least squared error against y at x, both (rows, *size).
 
-    For each knee, gain and bias are a linear regression; the best knee is found on a grid, then by golden
-    section. All in float64; the error after is that of the values as the layer's dtype stores them.
+    For each knee, gain and bias are a linear regression; the best knee is found on a grid, then by
+    golden section. All in float64; the error after is that of the values as the layer's dtype
+    stores them.
     """
     fitted = copy.deepcopy(layer)
     weight = layer.weight.cpu().double()
@@ -205,7 +222,9 @@ def _double(layer: Curve) -> Curve:
 
 
 def _bend(layer: Curve, log_knee: float) -> None:
-    """Set alpha or c so that the tangent at 0 reaches the level of saturation at x = knee (Derf: shift 0)."""
+    """Set alpha or c so that the tangent at 0 reaches the
+    level of saturation at x = knee (Derf: shift 0).
+    """
     if isinstance(layer, layers.DyISRU):
         layer.log_c.fill_(2 * log_knee)
     elif isinstance(layer, layers.DyT):

@@ -12,7 +12,9 @@ from normlib.surgery.transplant import find, make
 
 @dataclass
 class Replacement:
-    """One layer. The errors come from a fit: RMS of new - old over RMS of old, at the layer's output.
+    """One layer.
+
+    The errors come from a fit: RMS of new - old over RMS of old, at the layer's output.
 
     >>> print(surgery.Replacement(["0"], "LayerNorm(4)", "DyT(4)", notes=["drops nothing"]))
     0: LayerNorm(4) -> DyT(4)
@@ -58,7 +60,8 @@ def replace(
     fit_to: Iterable[Any] | None = None,
     **options: Any,
 ) -> tuple[nn.Module, Report]:
-    """Replace every layer of class old by a new one, in place; when it raises, the model is untouched.
+    """Replace every layer of class old by a new one, in place;
+    when it raises, the model is untouched.
 
     >>> model = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))
     >>> model, report = surgery.replace(model, nn.LayerNorm, layers.RMSNorm)
@@ -69,24 +72,27 @@ def replace(
 
     Args:
         model: the outermost module, so that everything that runs the layers is seen.
-        old: layer classes of torch.nn, of normlib or of another library. Exactly these: a subclass may mean
-            something else (other axes, a parametrization), so it is left and reported until it is named.
-        new: a layer class, or a functools.partial of one, built for the old layer's size, axes and eps, and
-            fused if the old one is and the class knows how. It takes over the very weight, bias and buffers,
-            so dtype, device, requires_grad, ties and an optimizer's hold stay; its other parameters are
-            frozen if all of the old ones were. Or a callable from the old layer to the new one, which is
-            taken as it is: nothing is carried. Both get the old dtype, device and mode.
-        fit_to: a few inputs of the model: tensors, tuples of arguments or mappings of keyword arguments. The
-            old model reads them in eval mode; then alpha or c of each DyT, DyISRU or Derf, one gain (folded
-            into weight) and the bias are those with the least squared error against the old layer's output.
+        old: layer classes of torch.nn, of normlib or of another library. Exactly these: a subclass
+            may mean something else (other axes, a parametrization), so it is left and reported
+            until it is named.
+        new: a layer class, or a functools.partial of one, built for the old layer's size, axes and
+            eps, and fused if the old one is and the class knows how. It takes over the very weight,
+            bias and buffers, so dtype, device, requires_grad, ties and an optimizer's hold stay;
+            its other parameters are frozen if all of the old ones were. Or a callable from the old
+            layer to the new one, which is taken as it is: nothing is carried. Both get the old
+            dtype, device and mode.
+        fit_to: a few inputs of the model: tensors, tuples of arguments or mappings of keyword
+            arguments. The old model reads them in eval mode; then alpha or c of each DyT, DyISRU or
+            Derf, one gain (folded into weight) and the bias are those with the least squared error
+            against the old layer's output.
         options: more arguments for new, such as alpha_init=0.8 or num_groups=4.
     Returns: the model (the new layer, if model itself is an old one) and the report.
-    Raises: ValueError if nothing matched, nothing can be fitted, a layer reads or writes NaN or infinity, or
-        a trained value, a size or the axes cannot be carried; TypeError for arguments of another kind. The
-        message names the layer and the fix.
+    Raises: ValueError if nothing matched, nothing can be fitted, a layer reads or writes NaN or
+        infinity, or a trained value, a size or the axes cannot be carried; TypeError for arguments
+        of another kind. The message names the layer and the fix.
 
-    A TransformerEncoder(Layer) whose norms were replaced leaves torch's fused inference path, which reads the
-    norms' numbers and computes LayerNorm, whatever their class.
+    A TransformerEncoder(Layer) whose norms were replaced leaves torch's fused inference path, which
+    reads the norms' numbers and computes LayerNorm, whatever their class.
     """
     _check_model(model, new)
     found, left = find(model, old)
@@ -118,7 +124,9 @@ def replace(
 
 def _check_model(model: nn.Module, new: Callable[..., nn.Module]) -> None:
     if not isinstance(model, nn.Module):
-        raise TypeError(f"replace needs an nn.Module as model, got {model!r}. Pass the outermost module.")
+        raise TypeError(
+            f"replace needs an nn.Module as model, got {model!r}. Pass the outermost module."
+        )
     if isinstance(new, nn.Module) or not callable(new):
         raise TypeError(
             f"replace needs a layer class or a callable as new, got {new!r}. Pass the class, "
@@ -138,7 +146,8 @@ def _swap(model: nn.Module, made: dict[nn.Module, nn.Module]) -> nn.Module:
         if fresh.isdisjoint(module.modules()):
             continue
         if isinstance(module, nn.TransformerEncoderLayer):
-            module.activation_relu_or_gelu = 0  # "not one that the fused path knows": read nowhere else
+            # "not one that the fused path knows": read nowhere else
+            module.activation_relu_or_gelu = 0
         elif isinstance(module, nn.TransformerEncoder):
             module.use_nested_tensor = False  # a nested tensor is only for layers on the fused path
     return model

@@ -10,16 +10,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-SIZES = {"normalized_shape": False, "num_features": True, "num_channels": True}  # along dimension 1?
+# along dimension 1?
+SIZES = {"normalized_shape": False, "num_features": True, "num_channels": True}
 SAME = ("num_groups", "momentum", "track_running_stats")
 
 
-def find(model: nn.Module, old: type | tuple[type, ...]) -> tuple[dict[nn.Module, list[str]], dict[str, str]]:
-    """The layers of exactly these classes, each with its paths; and path -> reason for the other norms."""
+def find(
+    model: nn.Module, old: type | tuple[type, ...]
+) -> tuple[dict[nn.Module, list[str]], dict[str, str]]:
+    """The layers of exactly these classes, each with its paths;
+    and path -> reason for the other norms.
+    """
     classes = old if isinstance(old, tuple) else (old,)
     if not all(isinstance(each, type) for each in classes):
         raise TypeError(
-            f"replace needs a class or a tuple of classes as old, got {old!r}. Pass nn.LayerNorm, say."
+            f"replace needs a class or a tuple of classes as old, got {old!r}. "
+            "Pass nn.LayerNorm, say."
         )
     found: dict[nn.Module, list[str]] = {}
     left: dict[str, str] = {}
@@ -33,7 +39,11 @@ def find(model: nn.Module, old: type | tuple[type, ...]) -> tuple[dict[nn.Module
             seen.add(module)
             if _size(module):
                 known = isinstance(module, classes)
-                why = "is a subclass: name it in old if it has the same axes" if known else "is not in old"
+                why = (
+                    "is a subclass: name it in old if it has the same axes"
+                    if known
+                    else "is not in old"
+                )
                 left[at] = f"{type(module).__name__} {why}"
             for name, child in module._modules.items():
                 if child is not None:
@@ -44,9 +54,16 @@ def find(model: nn.Module, old: type | tuple[type, ...]) -> tuple[dict[nn.Module
 
 
 def make(
-    path: str, old: nn.Module, model: nn.Module, new: Callable[..., nn.Module], options: dict[str, Any]
+    path: str,
+    old: nn.Module,
+    model: nn.Module,
+    new: Callable[..., nn.Module],
+    options: dict[str, Any],
 ) -> tuple[nn.Module, list[str]]:
-    """The new layer for the old one, and notes on what it lacks. Nothing of the old layer is changed."""
+    """The new layer for the old one, and notes on what it lacks.
+
+    Nothing of the old layer is changed.
+    """
     new, options = _unwrapped(new, options)
     is_class = isinstance(new, type)
     layer = _build(path, old, new, options) if isinstance(new, type) else new(old, **options)
@@ -84,7 +101,9 @@ def _is_fused(layer: nn.Module) -> bool:
 
 
 def _size(layer: nn.Module) -> tuple[int, ...] | None:
-    """The shape of a norm's weight; None for a layer that is no norm: num_channels alone says nothing."""
+    """The shape of a norm's weight; None for a layer that is no norm:
+    num_channels alone says nothing.
+    """
     if not any(hasattr(layer, name) for name in ("eps", "variance_epsilon", "normalized_shape")):
         return None
     for name in SIZES:
@@ -102,19 +121,25 @@ def _build(path: str, old: nn.Module, new: type, options: dict[str, Any]) -> nn.
     signature = inspect.signature(new).parameters
     takes = {name: each for name, each in signature.items() if each.kind in named}
     if size is None:
-        raise ValueError(f"{path}: {old!r} has no size and eps, as a norm has. Pass a callable as new.")
+        raise ValueError(
+            f"{path}: {old!r} has no size and eps, as a norm has. Pass a callable as new."
+        )
     known = _arguments(old, size)
-    if len(size) == 1 and not SIZES.keys() & takes.keys():  # the width, under another library's name
+    # the width, under another library's name
+    if len(size) == 1 and not SIZES.keys() & takes.keys():
         known |= dict.fromkeys([*takes][:1], size[0])
     arguments = {name: value for name, value in known.items() if name in takes} | options
     needs = {name for name, each in takes.items() if each.default is each.empty} - arguments.keys()
     if needs:
         unknown = ", ".join(sorted(needs))
-        raise ValueError(f"{path}: {new.__name__} needs {unknown}, which {old!r} lacks. Pass it to replace.")
+        raise ValueError(
+            f"{path}: {new.__name__} needs {unknown}, which {old!r} lacks. Pass it to replace."
+        )
     by_channel = any(SIZES[name] for name in SIZES.keys() & takes.keys())
     if "channels_first" not in takes and by_channel != known["channels_first"]:
         raise ValueError(
-            f"{path}: of {old!r} and {new.__name__}, one has its weight along dimension 1, the other along "
+            f"{path}: of {old!r} and {new.__name__}, one has its weight along dimension 1, "
+            "the other along "
             "the last dimensions. Pass a callable as new if these are the same in your inputs."
         )
     return new(**arguments)
@@ -163,7 +188,9 @@ def _carry(path: str, old: nn.Module, layer: nn.Module) -> list[str]:
     return notes
 
 
-def _carry_affine(path: str, old: nn.Module, layer: nn.Module, name: str, untrained: float) -> str | None:
+def _carry_affine(
+    path: str, old: nn.Module, layer: nn.Module, name: str, untrained: float
+) -> str | None:
     value = getattr(old, name, None)
     place = getattr(layer, name, None)
     if value is None:
@@ -174,8 +201,9 @@ def _carry_affine(path: str, old: nn.Module, layer: nn.Module, name: str, untrai
         return None
     if place is not None or value.is_meta or (value != untrained).any():
         raise ValueError(
-            f"{path}: the {name} {tuple(value.shape)} of {old!r} has no place in {layer!r}. Choose a layer "
-            f"with a {name} of that shape, fold it into the next layer first, or pass a callable as new."
+            f"{path}: the {name} {tuple(value.shape)} of {old!r} has no place in {layer!r}. Choose "
+            f"a layer with a {name} of that shape, fold it into the next layer first, "
+            "or pass a callable as new."
         )
     return f"drops {name}, which was {untrained:g}"
 
@@ -196,6 +224,10 @@ def _check_gain(path: str, old: nn.Module) -> None:
         got = copy.deepcopy(old).eval()(100 * x)  # 100: any usual eps is small beside it
         gap = (got - want).norm()
     except Exception as error:
-        raise ValueError(f"{path}: {old!r} failed on rows (1, D). Pass a callable as new.") from error
+        raise ValueError(
+            f"{path}: {old!r} failed on rows (1, D). Pass a callable as new."
+        ) from error
     if not gap <= 0.1 * want.norm():  # rounding of half types is far below, 1 + weight far above
-        raise ValueError(f"{path}: {old!r} is not weight * normalized + bias. Pass a callable as new.")
+        raise ValueError(
+            f"{path}: {old!r} is not weight * normalized + bias. Pass a callable as new."
+        )

@@ -22,7 +22,9 @@ class Clock:
 
 
 class LoadedHost(timing.Cpu):
-    """Times vary by 5 %, are 1.7 times as long while another job runs, and now and then 20 times."""
+    """Times vary by 5 %, are 1.7 times as long while another job runs,
+    and now and then 20 times.
+    """
 
     def __init__(self, seed, copy_s=1e-4):
         super().__init__(Clock())
@@ -55,5 +57,11 @@ def plus_one(x):
 
 def measured(candidates, make_inputs=draw, **settings):
     """A small measurement with a truth, warm: what a test does not care about."""
-    settings = {"moved_bytes": 1024, "reference": plus_one, "cache": "warm", "warmup": 1, **settings}
+    settings = {
+        "moved_bytes": 1024,
+        "reference": plus_one,
+        "cache": "warm",
+        "warmup": 1,
+        **settings,
+    }
     return timing.measure(candidates, make_inputs, **settings)

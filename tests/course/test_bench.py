@@ -47,21 +47,30 @@ def tiny(op, way="forward", dtype="float32", hidden=8):
 @pytest.mark.parametrize("way", ["forward", "backward", "forward+backward"])
 @pytest.mark.parametrize("op", [*bench_cases.OPS, "all"])
 def test_contenders_agree_with_float64(op, way, dtype):
-    """Whatever the tool times is right: measure() compares it, so a wrong argument order shows here."""
+    """Whatever the tool times is right:
+    measure() compares it, so a wrong argument order shows here.
+    """
     result = bench.measure(tiny(op, way, dtype), Quick(), {}, seconds=0.0, compiled=False)
     names = [row.name for row in result.rows[:-2]]
     torch_has = ["torch"] if op.endswith("norm") else []
     if op != "all":
         assert names == [*torch_has, "formula", "fused"]
     else:
-        assert names[:4] == ["layer_norm torch", "layer_norm formula", "layer_norm fused", "rms_norm torch"]
+        assert names[:4] == [
+            "layer_norm torch",
+            "layer_norm formula",
+            "layer_norm fused",
+            "rms_norm torch",
+        ]
         assert len(names) == 10
     outputs = result.outputs.values()
     assert all(output.error is not None and output.dtype == dtype for output in outputs)
     assert not result.flags
 
 
-@pytest.mark.parametrize(("way", "tensors"), [("forward", 2), ("backward", 3), ("forward+backward", 5)])
+@pytest.mark.parametrize(
+    ("way", "tensors"), [("forward", 2), ("backward", 3), ("forward+backward", 5)]
+)
 def test_bytes_by_hand(way, tensors):
     """Forward x, y; backward x, dy, dx; 2 bytes a bfloat16."""
     assert Case("dyt", way, 30, 7, "bfloat16").moved_bytes() == tensors * 30 * 7 * 2
@@ -69,10 +78,16 @@ def test_bytes_by_hand(way, tensors):
 
 def test_the_grids_hold_what_they_promise():
     cpu = list(bench_cases.cpu_cases("warm"))
-    promised = itertools.product(bench_cases.OPS, ("forward", "forward+backward"), ("float32", "bfloat16"))
+    promised = itertools.product(
+        bench_cases.OPS, ("forward", "forward+backward"), ("float32", "bfloat16")
+    )
     measured = {(c.op, c.way, c.dtype) for c in cpu if (c.tokens, c.hidden) == (2048, 4096)}
     assert set(promised) - measured == {("layer_norm", "forward+backward", "bfloat16")}  # NOT_TIMED
-    assert {(c.tokens, c.hidden) for c in cpu if c.op == "all"} == {(128, 512), (512, 1024), (2048, 2048)}
+    assert {(c.tokens, c.hidden) for c in cpu if c.op == "all"} == {
+        (128, 512),
+        (512, 1024),
+        (2048, 2048),
+    }
     assert {c.allocator for c in cpu} == {"warm"} and any(c.op == "rsqrt" for c in cpu)
     gpu = list(bench_cases.gpu_cases("as it comes"))
     assert len(gpu) == len(set(gpu)) == 2 * 4 * 2 * (4 * 3 + 1) + 2 * 4
@@ -108,7 +123,10 @@ def test_records_of_other_machines_are_not_continued(tmp_path):
 
 
 def test_the_grid_runs_with_the_processor_in_the_devices_place(tmp_path):
-    shrunk = [dataclasses.replace(case, tokens=3, hidden=8) for case in bench_cases.gpu_cases("as it comes")]
+    shrunk = [
+        dataclasses.replace(case, tokens=3, hidden=8)
+        for case in bench_cases.gpu_cases("as it comes")
+    ]
     once = list(dict.fromkeys(shrunk))
     bench.complete(tmp_path / "gpu.json", once, Quick(), **SETTINGS)
     record = timing.load_record(tmp_path / "gpu.json")
@@ -129,8 +147,13 @@ def test_a_peer_that_fails_is_named_and_left_out(monkeypatch):
     absent = {}
     result = bench.measure(tiny("rms_norm"), Quick(), absent, seconds=0.0, compiled=False)
     assert [row.name for row in result.rows] == ["torch", "formula", "fused", "copy", "empty"]
-    assert any(key.startswith("liger: rms_norm") and "is wrong" in why for key, why in absent.items())
-    assert any(key.startswith("quack: rms_norm") and "raises TypeError" in why for key, why in absent.items())
+    assert any(
+        key.startswith("liger: rms_norm") and "is wrong" in why for key, why in absent.items()
+    )
+    assert any(
+        key.startswith("quack: rms_norm") and "raises TypeError" in why
+        for key, why in absent.items()
+    )
 
 
 def test_our_own_failure_is_not_left_out(monkeypatch):
@@ -177,7 +200,10 @@ def test_ratios_and_gains_are_told(tmp_path):
 
 def test_a_users_run_leaves_the_courses_record_alone():
     own, gpu = bench.parse([]), bench.parse(["--gpu"])
-    assert own.record == bench.ROOT / "my/timing_cpu.json" and gpu.record == bench.ROOT / "my/timing_gpu.json"
+    assert (
+        own.record == bench.ROOT / "my/timing_cpu.json"
+        and gpu.record == bench.ROOT / "my/timing_gpu.json"
+    )
     assert "/my/" in (bench.ROOT / ".gitignore").read_text("utf-8").split()
 
 
@@ -185,7 +211,9 @@ def test_each_allocator_has_a_process_of_its_own(monkeypatch):
     started = []
 
     def run(command, env):
-        started.append((command[2].removeprefix("--part="), {k: v for k, v in env.items() if "MALLOC" in k}))
+        started.append(
+            (command[2].removeprefix("--part="), {k: v for k, v in env.items() if "MALLOC" in k})
+        )
         return type("Done", (), {"returncode": 0})
 
     monkeypatch.setattr(bench.subprocess, "run", run)
@@ -203,12 +231,16 @@ def test_without_a_gpu(capsys):
 
 def test_a_part_of_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
-        bench, "cpu_cases", lambda allocator: [dataclasses.replace(tiny("dyt"), allocator=allocator)]
+        bench,
+        "cpu_cases",
+        lambda allocator: [dataclasses.replace(tiny("dyt"), allocator=allocator)],
     )
     monkeypatch.setattr(
         bench,
         "on_cpu",
-        lambda options: bench.main(["--no-compile", "--part", "warm", "--record", str(options.record)]),
+        lambda options: bench.main(
+            ["--no-compile", "--part", "warm", "--record", str(options.record)]
+        ),
     )
     path = tmp_path / "record.json"
     monkeypatch.setattr(bench, "measure", _quickly(bench.measure))

@@ -1,7 +1,7 @@
 """Every check of every lesson: it accepts the solution, waits for the stub, and never raises.
 
-The checks are found in the solution notebooks, as `check.name(answer)`. The slips that each of them names are
-in test_checks_<lesson>.py.
+The checks are found in the solution notebooks, as `check.name(answer)`. The slips that each of them
+names are in test_checks_<lesson>.py.
 """
 
 import ast
@@ -20,12 +20,17 @@ LESSONS = SOLUTIONS.parent
 
 
 def checks_called(path):
-    """(check, names of its arguments) for each `check.name(argument, …)` in a notebook, in order."""
+    """(check, names of its arguments) for each `check.name(argument,
+    …)` in a notebook, in order.
+    """
     for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type == "code" and not left_out_here(cell):
             for node in ast.walk(ast.parse(cell.source)):
                 if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("check."):
-                    yield ast.unparse(node.func).removeprefix("check."), [ast.unparse(a) for a in node.args]
+                    yield (
+                        ast.unparse(node.func).removeprefix("check."),
+                        [ast.unparse(a) for a in node.args],
+                    )
 
 
 EXERCISES = [

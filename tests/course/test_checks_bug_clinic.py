@@ -37,7 +37,10 @@ CLINIC = {
     "looks at nothing": (lambda layer: None, "Compare y in training"),
     "rejects everything": (compare(("nothing",)), "your code raised KeyError"),
     "returns False": (lambda layer: False, "your test rejects torch's batch_norm"),
-    "asserts exactly one layer": (compare(ALL, offsets=(1e12,)), "your test rejects normlib's batch_norm"),
+    "asserts exactly one layer": (
+        compare(ALL, offsets=(1e12,)),
+        "your test rejects normlib's batch_norm",
+    ),
     "evaluation only": (compare(ALL, modes=(False,)), "Compare y in training"),
     "outputs only": (compare(("y",)), "Compare BOTH buffers"),
     "running_mean alone, as published": (compare(("y", "mean")), "its running_var is biased"),

@@ -48,10 +48,16 @@ MEASURES = {
     ),
     "last over first": (measures(stability=lambda n: n[-1] / n[0]), "the last norm over the first"),
     "not divided": (measures(stability=mean), "that is the mean norm"),
-    "sum": (measures(stability=lambda n: sum(v / n[0] for v in n)), "divide by the number of steps"),
+    "sum": (
+        measures(stability=lambda n: sum(v / n[0] for v in n)),
+        "divide by the number of steps",
+    ),
     "without step 1": (measures(stability=lambda n: mean(n[1:]) / n[0]), "step 1 counts"),
     "median": (measures(stability=lambda n: median(n) / n[0]), "that is the median"),
-    "squared": (measures(stability=lambda n: mean((v / n[0]) ** 2 for v in n)), "not squared norms"),
+    "squared": (
+        measures(stability=lambda n: mean((v / n[0]) ** 2 for v in n)),
+        "not squared norms",
+    ),
     "exchanged": (measures(stability=lambda n: max(n) / n[0]), "that is the peak"),
     "peak not divided": (measures(peak=max), "divide the largest norm by the first"),
     "peak by smallest": (measures(peak=lambda n: max(n) / min(n)), "not by the smallest"),
@@ -62,16 +68,25 @@ MEASURES = {
         "peak: each norm is compared with the first",
     ),
     "peak without step 1": (measures(peak=lambda n: max(n[1:]) / n[0]), "the first counts"),
-    "four steps for ever": (measures(stability=lambda n: sum(n) / n[0] / 4), "stability of the norms 4, 2"),
+    "four steps for ever": (
+        measures(stability=lambda n: sum(n) / n[0] / 4),
+        "stability of the norms 4, 2",
+    ),
     "the step": (measures(speed=lambda r, s, of: first(r, s, of)), "one over the step"),
     "evaluations": (
         measures(speed=lambda r, s, of: 1 / (s.index(first(r, s, of)) + 1)),
         "that counts evaluations",
     ),
-    "more than 90 %": (measures(speed=lambda r, s, of: 1 / first(r, s, of, lambda a: a > 0.9)), ">=, not >"),
+    "more than 90 %": (
+        measures(speed=lambda r, s, of: 1 / first(r, s, of, lambda a: a > 0.9)),
+        ">=, not >",
+    ),
     "count for share": (measures(speed=lambda r, s, of: 1 / first(r, s, 1)), "a count is no share"),
     "best": (measures(speed=lambda r, s, of: 1 / s[r.index(max(r))]), "the FIRST time at 90 %"),
-    "never: last step": (measures(speed=or_else(lambda s: 1 / s[-1])), "not one over its last step"),
+    "never: last step": (
+        measures(speed=or_else(lambda s: 1 / s[-1])),
+        "not one over its last step",
+    ),
     "never: infinity": (measures(speed=or_else(lambda s: math.inf)), "not infinity"),
     "never: NaN": (measures(speed=or_else(lambda s: math.nan)), "not NaN"),
     "never: None": (measures(speed=or_else(lambda s: None)), "0.0, not None"),
@@ -92,7 +107,11 @@ MEASURES = {
 
 
 def interval(half, middle=lambda a, b: (a - b).mean()):
-    return lambda a, b, t: (middle(a, b), middle(a, b) - half(a, b, t), middle(a, b) + half(a, b, t))
+    return lambda a, b, t: (
+        middle(a, b),
+        middle(a, b) - half(a, b, t),
+        middle(a, b) + half(a, b, t),
+    )
 
 
 def right_half(a, b, t):
@@ -109,10 +128,19 @@ INTERVALS = {
         "the seeds are paired",
     ),
     "of single differences": (interval(lambda a, b, t: t * (a - b).std()), "smaller by sqrt(n)"),
-    "divided by n": (interval(lambda a, b, t: t * (a - b).std(correction=0) / len(a) ** 0.5), "by n - 1"),
-    "normal": (interval(lambda a, b, t: 1.96 * (a - b).std() / len(a) ** 0.5), "with five seeds use t"),
+    "divided by n": (
+        interval(lambda a, b, t: t * (a - b).std(correction=0) / len(a) ** 0.5),
+        "by n - 1",
+    ),
+    "normal": (
+        interval(lambda a, b, t: 1.96 * (a - b).std() / len(a) ** 0.5),
+        "with five seeds use t",
+    ),
     "standard error": (interval(lambda a, b, t: (a - b).std() / len(a) ** 0.5), "multiply by t"),
-    "n for root": (interval(lambda a, b, t: t * (a - b).std() / len(a)), "divide by sqrt(n), not by n"),
+    "n for root": (
+        interval(lambda a, b, t: t * (a - b).std() / len(a)),
+        "divide by sqrt(n), not by n",
+    ),
     "root of n - 1": (
         interval(lambda a, b, t: t * (a - b).std() / (len(a) - 1) ** 0.5),
         "already in the standard deviation",
@@ -125,7 +153,10 @@ INTERVALS = {
     "median": (interval(right_half, lambda a, b: (a - b).median()), "that is the median"),
     "sum": (interval(right_half, lambda a, b: (a - b).sum()), "divide by the number of seeds"),
     "ends exchanged": (interval(lambda a, b, t: -right_half(a, b, t)), "the ends are exchanged"),
-    "half the width": (lambda a, b, t: ((a - b).mean(), right_half(a, b, t), 0.0), "half the width"),
+    "half the width": (
+        lambda a, b, t: ((a - b).mean(), right_half(a, b, t), 0.0),
+        "half the width",
+    ),
     "low of five for ever": (
         lambda a, b, t: (
             (a - b).mean(),
@@ -143,7 +174,9 @@ def choose(score, phase="tuning", pick=max):
         rates = sorted({run["lr"] for run in runs})
         return pick(
             rates,
-            key=lambda rate: score([r for r in runs if r["lr"] == rate and phase in (r["phase"], "any")]),
+            key=lambda rate: score(
+                [r for r in runs if r["lr"] == rate and phase in (r["phase"], "any")]
+            ),
         )
 
     return student
@@ -154,9 +187,9 @@ def last(run):
 
 
 def of_equals_the_higher(runs):
-    return choose(lambda group: mean(map(last, group)), pick=lambda rates, key: max(rates[::-1], key=key))(
-        runs
-    )
+    return choose(
+        lambda group: mean(map(last, group)), pick=lambda rates, key: max(rates[::-1], key=key)
+    )(runs)
 
 
 def best_count(runs):
@@ -165,8 +198,14 @@ def best_count(runs):
 
 
 RATES = {
-    "on the test digits": (choose(lambda g: mean(r["test_right"] for r in g)), "best on the TEST digits"),
-    "on the final seeds": (choose(lambda g: mean(map(last, g)), "final"), "best on the FINAL seeds"),
+    "on the test digits": (
+        choose(lambda g: mean(r["test_right"] for r in g)),
+        "best on the TEST digits",
+    ),
+    "on the final seeds": (
+        choose(lambda g: mean(map(last, g)), "final"),
+        "best on the FINAL seeds",
+    ),
     "on all runs": (choose(lambda g: mean(map(last, g)), "any"), "were mixed"),
     "best seed": (choose(lambda g: max(map(last, g))), "the best single seed"),
     "diverged not seen": (
@@ -181,7 +220,10 @@ RATES = {
         choose(lambda g: mean(0 if r["diverged"] else max(r["validation"]) for r in g)),
         "the best moment",
     ),
-    "training digits": (choose(lambda g: mean(r["train_right"] for r in g)), "fits the TRAINING digits"),
+    "training digits": (
+        choose(lambda g: mean(r["train_right"] for r in g)),
+        "fits the TRAINING digits",
+    ),
     "training loss": (
         choose(lambda g: -mean(math.inf if r["loss"] is None else r["loss"] for r in g)),
         "lowest training loss",
@@ -192,7 +234,9 @@ RATES = {
     "the first met of equals": (
         lambda runs: max(
             {run["lr"]: 0 for run in runs},
-            key=lambda rate: mean(last(r) for r in runs if (r["lr"], r["phase"]) == (rate, "tuning")),
+            key=lambda rate: mean(
+                last(r) for r in runs if (r["lr"], r["phase"]) == (rate, "tuning")
+            ),
         ),
         "take the lower",
     ),
@@ -213,7 +257,10 @@ SIZES = {
     "depth factors": (power(geometric, lambda s, depth: depth), "depth - 1 factors"),
     "fifth root": (power(lambda s: (s[-1] / s[0]) ** (1 / len(s))), "four steps between them"),
     "arithmetic": (power(lambda s: (s[1:] / s[:-1]).mean()), "geometric mean"),
-    "straight line": (lambda s, d: s[0] + (s[-1] - s[0]) / (len(s) - 1) * (d - 1), "a straight line"),
+    "straight line": (
+        lambda s, d: s[0] + (s[-1] - s[0]) / (len(s) - 1) * (d - 1),
+        "a straight line",
+    ),
     "last pair": (power(lambda s: s[-1] / s[-2]), "one pair of layers"),
     "first pair": (power(lambda s: s[1] / s[0]), "the first two layers"),
     "upside down": (power(lambda s: 1 / geometric(s)), "upside down"),

@@ -10,18 +10,45 @@ from normcourse.checks import cuda_timing as check
 from normcourse.timing.simulated import Device
 
 BYTES = {
-    "plain RMSNorm": (lambda n, d, s, p: 3 * n * d * s + 2 * d * s + 4 * n + 8 * p * d, "plain RMSNorm"),
-    "dx and dr": (lambda n, d, s, p: 5 * n * d * s + 2 * d * s + 4 * n + 8 * p * d, "one tensor is written"),
-    "a forward": (lambda n, d, s, p: 2 * n * d * s + 2 * d * s + 4 * n + 8 * p * d, "are a forward"),
-    "x and r again": (lambda n, d, s, p: 6 * n * d * s + 2 * d * s + 4 * n + 8 * p * d, "h was kept"),
-    "no partials": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n, "partial sums of dw are missing"),
-    "partials once": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n + 4 * p * d, "AND read again"),
-    "partials in s": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n + 2 * s * p * d, "sums are fp32"),
-    "a partial a row": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n + 8 * n * d, "per PROGRAM"),
+    "plain RMSNorm": (
+        lambda n, d, s, p: 3 * n * d * s + 2 * d * s + 4 * n + 8 * p * d,
+        "plain RMSNorm",
+    ),
+    "dx and dr": (
+        lambda n, d, s, p: 5 * n * d * s + 2 * d * s + 4 * n + 8 * p * d,
+        "one tensor is written",
+    ),
+    "a forward": (
+        lambda n, d, s, p: 2 * n * d * s + 2 * d * s + 4 * n + 8 * p * d,
+        "are a forward",
+    ),
+    "x and r again": (
+        lambda n, d, s, p: 6 * n * d * s + 2 * d * s + 4 * n + 8 * p * d,
+        "h was kept",
+    ),
+    "no partials": (
+        lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n,
+        "partial sums of dw are missing",
+    ),
+    "partials once": (
+        lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n + 4 * p * d,
+        "AND read again",
+    ),
+    "partials in s": (
+        lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n + 2 * s * p * d,
+        "sums are fp32",
+    ),
+    "a partial a row": (
+        lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n + 8 * n * d,
+        "per PROGRAM",
+    ),
     "no rstd": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 8 * p * d, "rstd is missing"),
     "rstd in s": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + s * n + 8 * p * d, "rstd is fp32"),
     "a mean": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 8 * n + 8 * p * d, "no mean"),
-    "rstd a feature": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * d + 8 * p * d, "number a ROW"),
+    "rstd a feature": (
+        lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * d + 8 * p * d,
+        "number a ROW",
+    ),
     "no dw": (lambda n, d, s, p: 4 * n * d * s + d * s + 4 * n + 8 * p * d, "one of the two"),
     "no w": (lambda n, d, s, p: 4 * n * d * s + 4 * n + 8 * p * d, "neither"),
     "db": (lambda n, d, s, p: 4 * n * d * s + 3 * d * s + 4 * n + 8 * p * d, "no db"),
@@ -37,7 +64,15 @@ def test_wrong_byte_count_is_named(answer, message):
 
 
 def bench(
-    device, run, *, warm_up=True, flush="before", calls=1, wait="last", average=statistics.median, rounds=20
+    device,
+    run,
+    *,
+    warm_up=True,
+    flush="before",
+    calls=1,
+    wait="last",
+    average=statistics.median,
+    rounds=20,
 ):
     """A benchmark with some of the habits switched on or off."""
     if warm_up:
@@ -170,7 +205,9 @@ def unmasked(x, w, b, e):
 def one_pass(x, w, b, e):
     x32 = x.float()
     mean = x32.mean(-1, keepdim=True)
-    return ((x32 - mean) * torch.rsqrt(x32.square().mean(-1, keepdim=True) - mean**2 + e) * w + b).to(x.dtype)
+    return (
+        (x32 - mean) * torch.rsqrt(x32.square().mean(-1, keepdim=True) - mean**2 + e) * w + b
+    ).to(x.dtype)
 
 
 def ignores_the_stride(x, w, b, e):
@@ -232,9 +269,9 @@ def test_wrong_kernel_is_named(answer, message):
 
 def test_another_right_kernel_is_right():
     assert check.layer_norm_kernel(norm).startswith("[ok]")
-    assert check.layer_norm_kernel(lambda x, w, b, e: F.layer_norm(x, x.shape[-1:], w, b, e)).startswith(
-        "[ok]"
-    )
+    assert check.layer_norm_kernel(
+        lambda x, w, b, e: F.layer_norm(x, x.shape[-1:], w, b, e)
+    ).startswith("[ok]")
 
 
 LIES = {

@@ -71,8 +71,14 @@ CONSTANTS = {
     "mean of others": (lambda x: others(x) / (x.shape[-1] - 1), "not their mean"),
     "over D": (lambda x: others(x) / x.shape[-1], "not divided by D"),
     "own square": (lambda x: x.square(), "the coordinate's own square"),
-    "mean square": (lambda x: x.square().mean(-1, keepdim=True).expand_as(x), "mean square of the row"),
-    "mean c": (lambda x: others(x).mean(-1, keepdim=True).expand_as(x), "each coordinate has its own"),
+    "mean square": (
+        lambda x: x.square().mean(-1, keepdim=True).expand_as(x),
+        "mean square of the row",
+    ),
+    "mean c": (
+        lambda x: others(x).mean(-1, keepdim=True).expand_as(x),
+        "each coordinate has its own",
+    ),
     "columns": (lambda x: x.square().sum(0) - x.square(), "not the first"),
     "root": (lambda x: others(x).sqrt(), "take none"),
     "negative": (lambda x: x.square() - total(x), "the sign is turned"),
@@ -120,10 +126,19 @@ def with_log(dy, x, c, scale):
 BACKWARDS = {
     "no dy": (backward(lambda dy, x, c, s: s * c / (x**2 + c) ** 1.5), "dy is missing: multiply"),
     "no scale": (backward(lambda dy, x, c, s: dy * c / (x**2 + c) ** 1.5), "the scale is missing"),
-    "power 1/2": (backward(lambda dy, x, c, s: dy * s * c / (x**2 + c) ** 0.5), "the exponent is 3/2:"),
-    "root fixed": (backward(lambda dy, x, c, s: dy * s / (x**2 + c) ** 0.5), "holds the root fixed"),
+    "power 1/2": (
+        backward(lambda dy, x, c, s: dy * s * c / (x**2 + c) ** 0.5),
+        "the exponent is 3/2:",
+    ),
+    "root fixed": (
+        backward(lambda dy, x, c, s: dy * s / (x**2 + c) ** 0.5),
+        "holds the root fixed",
+    ),
     "no c": (backward(lambda dy, x, c, s: dy * s / (x**2 + c) ** 1.5), "missing in the numerator"),
-    "root of c": (backward(lambda dy, x, c, s: dy * s * c.sqrt() / (x**2 + c) ** 1.5), "the root of c"),
+    "root of c": (
+        backward(lambda dy, x, c, s: dy * s * c.sqrt() / (x**2 + c) ** 1.5),
+        "the root of c",
+    ),
     "dx sign": (backward(lambda dy, x, c, s: -dy * s * c / (x**2 + c) ** 1.5), "rises everywhere"),
     "log c as c": (backward(with_log), "c = exp(log_c)"),
     "power 2": (backward(lambda dy, x, c, s: dy * s * c / (x**2 + c) ** 2), "not 2."),
@@ -138,7 +153,10 @@ BACKWARDS = {
         backward(dlog=lambda dy, *a: one(by_c(torch.ones_like(dy), *a)) * a[1]),
         "under the sum",
     ),
-    "no scale in dlog": (backward(dlog=lambda *a: one(by_c(*a)) * a[2] / a[3]), "the scale is missing"),
+    "no scale in dlog": (
+        backward(dlog=lambda *a: one(by_c(*a)) * a[2] / a[3]),
+        "the scale is missing",
+    ),
     "no x": (backward(dlog=lambda *a: one(by_c(*a) / a[1]) * a[2]), "x is missing"),
     "no axis": (backward(dlog=lambda *a: by_c(*a).sum() * a[2][0]), "has shape (1,)"),
     "dx alone": (lambda dy, x, log_c, s: dy, "expected a tuple"),

@@ -70,7 +70,16 @@ def test_wrong_bound_is_named(place, value, message):
 def backward(dy, x, alpha, weight, scale):
     t = torch.tanh(alpha * x / scale)
     g = weight * dy
-    return {"dy": dy, "x": x, "alpha": alpha, "w": weight, "scale": scale, "t": t, "g": g, "slope": 1 - t**2}
+    return {
+        "dy": dy,
+        "x": x,
+        "alpha": alpha,
+        "w": weight,
+        "scale": scale,
+        "t": t,
+        "g": g,
+        "slope": (1 - t**2),
+    }
 
 
 PARTS = {
@@ -93,10 +102,26 @@ WRONG_PARTS = {
     "scale outside": ("dx", lambda v: PARTS["dx"](v) * v["scale"], "cancel"),
     "scale inside": ("dx", lambda v: PARTS["dx"](v) / v["scale"], "kept the one inside"),
     "alpha not summed": ("dalpha", lambda v: v["g"] * v["x"] * v["slope"], "every row and feature"),
-    "alpha summed over rows": ("dalpha", lambda v: (v["g"] * v["x"] * v["slope"]).sum(0), "both axes"),
-    "alpha averaged": ("dalpha", lambda v: (v["g"] * v["x"] * v["slope"]).mean().reshape(1), "average"),
-    "alpha of shape ()": ("dalpha", lambda v: (v["g"] * v["x"] * v["slope"]).sum(), "shape is (1,)"),
-    "alpha for x": ("dalpha", lambda v: (v["alpha"] * v["g"] * v["slope"]).sum().reshape(1), "not alpha"),
+    "alpha summed over rows": (
+        "dalpha",
+        lambda v: (v["g"] * v["x"] * v["slope"]).sum(0),
+        "both axes",
+    ),
+    "alpha averaged": (
+        "dalpha",
+        lambda v: (v["g"] * v["x"] * v["slope"]).mean().reshape(1),
+        "average",
+    ),
+    "alpha of shape ()": (
+        "dalpha",
+        lambda v: (v["g"] * v["x"] * v["slope"]).sum(),
+        "shape is (1,)",
+    ),
+    "alpha for x": (
+        "dalpha",
+        lambda v: (v["alpha"] * v["g"] * v["slope"]).sum().reshape(1),
+        "not alpha",
+    ),
     "x forgotten": ("dalpha", lambda v: (v["g"] * v["slope"]).sum().reshape(1), "is x."),
     "alpha without gain": (
         "dalpha",
@@ -104,10 +129,18 @@ WRONG_PARTS = {
         "gain is missing",
     ),
     "alpha with scale": ("dalpha", lambda v: PARTS["dalpha"](v) * v["scale"], "cancel"),
-    "alpha over scale": ("dalpha", lambda v: PARTS["dalpha"](v) / v["scale"], "kept the one inside"),
+    "alpha over scale": (
+        "dalpha",
+        lambda v: PARTS["dalpha"](v) / v["scale"],
+        "kept the one inside",
+    ),
     "weight not summed": ("dweight", lambda v: v["dy"] * v["scale"] * v["t"], "one row a token"),
     "weight without scale": ("dweight", lambda v: (v["dy"] * v["t"]).sum(0), "scale stays"),
-    "weight averaged": ("dweight", lambda v: (v["dy"] * v["scale"] * v["t"]).mean(0), "do not average"),
+    "weight averaged": (
+        "dweight",
+        lambda v: (v["dy"] * v["scale"] * v["t"]).mean(0),
+        "do not average",
+    ),
     "weight from x": ("dweight", lambda v: (v["dy"] * v["x"]).sum(0), "not x"),
     "weight twice": ("dweight", lambda v: (v["g"] * v["scale"] * v["t"]).sum(0), "by itself"),
     "bias not summed": ("dbias", lambda v: v["dy"], "one row a token"),
@@ -124,7 +157,9 @@ def test_wrong_backward_is_named(part, wrong, message):
 
 
 def test_backward_without_the_bias_is_told_its_parts():
-    verdict = check.dyt_backward(lambda *a: tuple(f(backward(*a)) for f in list(PARTS.values())[:3]))
+    verdict = check.dyt_backward(
+        lambda *a: tuple(f(backward(*a)) for f in list(PARTS.values())[:3])
+    )
     assert "expected a tuple (dx, dalpha, dweight, dbias)" in verdict
 
 
@@ -180,15 +215,24 @@ def masked(logits, diagonal=1):
 
 ATTENTIONS = {  # of the logits before the division by sqrt(4) = 2, and the cap
     "mask first": (lambda raw, c: cap_of(masked(raw / 2), c).softmax(-1), "onnx #7865"),
-    "no factor cap": (lambda raw, c: masked(torch.tanh(raw / 2 / c)).softmax(-1), "multiply by cap"),
-    "no division by cap": (lambda raw, c: masked(c * torch.tanh(raw / 2)).softmax(-1), "slope at 0"),
+    "no factor cap": (
+        lambda raw, c: masked(torch.tanh(raw / 2 / c)).softmax(-1),
+        "multiply by cap",
+    ),
+    "no division by cap": (
+        lambda raw, c: masked(c * torch.tanh(raw / 2)).softmax(-1),
+        "slope at 0",
+    ),
     "times the logit": (
         lambda raw, c: masked(raw / 2 * torch.tanh(raw / 2 / c)).softmax(-1),
         "unsloth-zoo #593",
     ),
     "hard clip": (lambda raw, c: masked((raw / 2).clamp(-c, c)).softmax(-1), "hard clip"),
     "no cap": (lambda raw, c: masked(raw / 2).softmax(-1), "no cap"),
-    "not scaled": (lambda raw, c: masked(cap_of(raw, c)).softmax(-1), "divide the logits by sqrt(d)"),
+    "not scaled": (
+        lambda raw, c: masked(cap_of(raw, c)).softmax(-1),
+        "divide the logits by sqrt(d)",
+    ),
     "scaled by d": (lambda raw, c: masked(cap_of(raw / 4, c)).softmax(-1), "not by d"),
     "scaled last": (lambda raw, c: masked(cap_of(raw, c) / 2).softmax(-1), "scale first"),
     "no mask": (lambda raw, c: cap_of(raw / 2, c).softmax(-1), "no causal mask"),
@@ -211,7 +255,9 @@ def test_wrong_attention_is_named(wrong, message):
 
 
 def test_the_numbers_of_the_bounds_check_are_those_of_the_layer():
-    """Slope, change of slope and length on a fine grid: rounding moves the second difference by 1e-5."""
+    """Slope, change of slope and length on a fine grid:
+    rounding moves the second difference by 1e-5.
+    """
     x = torch.linspace(-3, 3, 600_001, dtype=torch.float64)
     f = 8 * torch.tanh(2 * x)
     slope = f.diff() / x.diff()

@@ -90,15 +90,27 @@ RMS = [
         "before the whole bracket",
     ),
     ("not transposed", rms(gradient=lambda dy, w, h: w * (dy - h * mean(dy * h))), "J transposed"),
-    ("no gain in the sum", rms(gradient=lambda dy, w, h: w * dy - h * mean(dy * h)), "missing under the sum"),
+    (
+        "no gain in the sum",
+        rms(gradient=lambda dy, w, h: w * dy - h * mean(dy * h)),
+        "missing under the sum",
+    ),
     ("no gain", rms(gradient=lambda dy, w, h: dy - h * mean(dy * h)), "what reaches xhat is w dy"),
     (
         "no 1/D",
         rms(gradient=lambda dy, w, h: w * dy - h * (w * dy * h).sum(-1, keepdim=True)),
         "1/D is missing",
     ),
-    ("sign", rms(gradient=lambda dy, w, h: w * dy + h * mean(w * dy * h)), "the sign of the second path"),
-    ("one mean for all", rms(gradient=lambda dy, w, h: w * dy - h * (w * dy * h).mean()), "the whole batch"),
+    (
+        "sign",
+        rms(gradient=lambda dy, w, h: w * dy + h * mean(w * dy * h)),
+        "the sign of the second path",
+    ),
+    (
+        "one mean for all",
+        rms(gradient=lambda dy, w, h: w * dy - h * (w * dy * h).mean()),
+        "the whole batch",
+    ),
     ("x in the sum", x_for_xhat, "x / r, not x"),
     ("r constant", rms(gradient=lambda dy, w, h: w * dy), "you hold it constant"),
     (
@@ -131,8 +143,16 @@ RMS = [
     ("in place", lambda dy, x, weight, eps: (dy.mul_(weight), weight), "dy was changed in place"),
 ]
 NORM = [
-    ("statistics constant", norm(lambda g, h, m: g), "dim=-1 (LN): the statistics are held constant"),
-    ("no gain", lambda dy, x, w, *more: norm()(dy, x, torch.ones_like(w), *more), "the gain is missing"),
+    (
+        "statistics constant",
+        norm(lambda g, h, m: g),
+        "dim=-1 (LN): the statistics are held constant",
+    ),
+    (
+        "no gain",
+        lambda dy, x, w, *more: norm()(dy, x, torch.ones_like(w), *more),
+        "the gain is missing",
+    ),
     ("no mean", norm(lambda g, h, m: g - h * m(g * h)), "the mean of g is missing"),
     ("no variance path", norm(lambda g, h, m: g - m(g)), "path through the variance is missing"),
     ("by the variance", norm(power=2), "not by the variance"),
@@ -140,7 +160,11 @@ NORM = [
     ("unbiased", norm(s=lambda x, d, e: (x.var(d, keepdim=True) + e).sqrt()), "biased one"),
     ("no eps", norm(s=lambda x, d, e: x.std(d, correction=0, keepdim=True)), "eps is missing"),
     ("no keepdim", without_keepdim, "a row's mean is subtracted from a column"),
-    ("no keepdim in the gradient", norm(average=lambda t, dim: t.mean(dim)), "in the means of the gradient"),
+    (
+        "no keepdim in the gradient",
+        norm(average=lambda t, dim: t.mean(dim)),
+        "in the means of the gradient",
+    ),
     ("gain outside", gain_outside, "it cannot leave the bracket"),
     (
         "dim ignored",
@@ -156,7 +180,9 @@ NORM = [
     ),
     (
         "BN's gain outside is right",
-        lambda dy, x, w, eps, dim: (gain_outside if dim == 0 else norm(power=2))(dy, x, w, eps, dim),
+        lambda dy, x, w, eps, dim: (gain_outside if dim == 0 else norm(power=2))(
+            dy, x, w, eps, dim
+        ),
         "dim=-1 (LN): divide by the standard deviation",
     ),
 ]
@@ -172,11 +198,17 @@ SOFTMAX = [
     ("no keepdim", softmax(lambda dp, p: (p * dp).sum(-1)), "the sums go to the wrong rows"),
     ("whole batch", softmax(lambda dp, p: (p * dp).sum()), "over the whole batch"),
     ("cross-entropy's", lambda dp, p: p - dp, "a cross-entropy that contains the softmax"),
-    ("softmax twice", lambda dp, p: SOLVED["softmax_backward"](dp, p.softmax(-1)), "no second softmax"),
+    (
+        "softmax twice",
+        lambda dp, p: SOLVED["softmax_backward"](dp, p.softmax(-1)),
+        "no second softmax",
+    ),
     ("one number a row", lambda dp, p: (p * dp).sum(-1), "dx has shape (4,), expected (4, 4)"),
 ]
 WRONG = {"sizes": SIZES, "rms_backward": RMS, "norm_backward": NORM, "softmax_backward": SOFTMAX}
-CASES = [pytest.param(c, a, m, id=f"{c}: {name}") for c, rows in WRONG.items() for name, a, m in rows]
+CASES = [
+    pytest.param(c, a, m, id=f"{c}: {name}") for c, rows in WRONG.items() for name, a, m in rows
+]
 
 
 @pytest.mark.parametrize(("name", "answer", "message"), CASES)

@@ -1,4 +1,5 @@
-"""Counterexamples to claims of the articles, and what holds: notebooks/reference/claims.md names them.
+"""Counterexamples to claims of the articles, and what holds:
+notebooks/reference/claims.md names them.
 
 What an evaluated equation already decides is not repeated here: claims.yaml names the tag instead.
 """
@@ -34,7 +35,9 @@ def jacobian(function, x):
 
 
 def test_A03_what_a_swap_adds():
-    count = {cls: sum(p.numel() for p in cls(512).parameters()) for cls in (layers.RMSNorm, layers.DyT)}
+    count = {
+        cls: sum(p.numel() for p in cls(512).parameters()) for cls in (layers.RMSNorm, layers.DyT)
+    }
     assert count == {layers.RMSNorm: 512, layers.DyT: 512 + 512 + 1}
 
 
@@ -47,8 +50,10 @@ def test_A32_A216_only_two_moments_are_fixed():
 
 def test_A43_the_largest_absolute_eigenvalue_counts():
     curvature = torch.autograd.functional.hessian(lambda x: -50 * (x**2).sum(), draw(3))
-    assert torch.allclose(torch.linalg.eigvalsh(curvature), torch.full((3,), -100.0))  # none is above 0
-    assert torch.linalg.matrix_norm(curvature, 2) == 100  # and this is the gradient's Lipschitz constant
+    # none is above 0
+    assert torch.allclose(torch.linalg.eigvalsh(curvature), torch.full((3,), -100.0))
+    # and this is the gradient's Lipschitz constant
+    assert torch.linalg.matrix_norm(curvature, 2) == 100
 
 
 def test_A60_equal_outputs_and_unequal_jacobians():
@@ -64,14 +69,18 @@ def test_A78_far_out_every_slope_falls():
     assert torch.isclose(near, 10 * far)  # RMSNorm: as 1/t
     alpha, c, largest = torch.tensor([1.0]), torch.tensor([1.0]), torch.tensor([2.0])
     dyt = [jacobian(lambda z: functional.dyt(z, alpha), t * largest).item() for t in (1, 10)]
-    dyisru = [jacobian(lambda z: functional.dyisru(z, c, scale=1.0), t * largest).item() for t in (1, 10)]
+    dyisru = [
+        jacobian(lambda z: functional.dyisru(z, c, scale=1.0), t * largest).item() for t in (1, 10)
+    ]
     assert dyt[1] < 1e-12 * dyt[0] and 500 < dyisru[0] / dyisru[1] < 1000  # exponentially; as 1/t^3
 
 
 def test_A80_a_loss_needs_a_bound():
-    n, delta, rare = 10, 0.05, 0.01  # one function, loss 100 with probability 1 %: complexity 0, mean 1
+    # one function, loss 100 with probability 1 %: complexity 0, mean 1
+    n, delta, rare = 10, 0.05, 0.01
     bound_if_unseen = math.sqrt(math.log(1 / delta) / (2 * n))
-    assert bound_if_unseen < 100 * rare and (1 - rare) ** n > 0.9  # fails with probability 0.9, not 0.05
+    # fails with probability 0.9, not 0.05
+    assert bound_if_unseen < 100 * rare and (1 - rare) ** n > 0.9
 
 
 def test_A81_no_bound_by_the_size_of_weights_before_a_norm():
@@ -81,7 +90,8 @@ def test_A81_no_bound_by_the_size_of_weights_before_a_norm():
 
 def test_A82_with_one_feature_dyt_can_be_all_that_rms_norm_is():
     x = draw(20, 1)
-    steep = functional.dyt(x, torch.tensor([1e9]))  # one choice of its parameter; others give more functions
+    # one choice of its parameter; others give more functions
+    steep = functional.dyt(x, torch.tensor([1e9]))
     assert torch.allclose(steep, rms(x)) and torch.equal(rms(x).round(), x.sign())
 
 
@@ -101,7 +111,8 @@ def test_A94_weights_before_a_norm_grow():
 
 
 def test_A95_information_is_not_bounded_by_this_entropy():
-    information = 0.5 * math.log(1 + 1 / 1e-6**2)  # y = x + noise of size 1e-6, x ~ N(0, 1), in nats
+    # y = x + noise of size 1e-6, x ~ N(0, 1), in nats
+    information = 0.5 * math.log(1 + 1 / 1e-6**2)
     assert information > 13 > math.log(2 * math.pi * math.e)
 
 
@@ -258,7 +269,8 @@ def test_A171_A172_limits_and_slopes_of_the_sigmoid():
     x = torch.linspace(-6, 6, 1201)
     slope = torch.sigmoid(x) * (1 - torch.sigmoid(x))
     assert slope.argmax() == 600 and torch.isclose(slope[600], torch.tensor(0.25))
-    bottom = torch.tensor(-0.7517915, requires_grad=True)  # GELU's lowest point: no limit of the output
+    # GELU's lowest point: no limit of the output
+    bottom = torch.tensor(-0.7517915, requires_grad=True)
     (flat,) = torch.autograd.grad(nn.functional.gelu(bottom), bottom)
     assert flat.abs() < 1e-6 and nn.functional.gelu(torch.tensor(-9.0)).abs() < 1e-6
 
@@ -303,7 +315,9 @@ def test_A125_one_vector_raises_and_one_image_is_instance_norm():
 def rotated(x, position):
     """RoPE of one pair of entries."""
     angle = torch.tensor(0.3 * position)
-    turn = torch.stack([torch.stack([angle.cos(), -angle.sin()]), torch.stack([angle.sin(), angle.cos()])])
+    turn = torch.stack(
+        [torch.stack([angle.cos(), -angle.sin()]), torch.stack([angle.sin(), angle.cos()])]
+    )
     return turn @ x
 
 
@@ -329,7 +343,8 @@ def test_A237_relu_nets_approximate_what_they_are_given_units_for():
     for units in (10, 40, 160):
         knots = torch.linspace(0, 3, units + 1)
         slopes = torch.sin(2 * knots).diff() / knots.diff()
-        bends = torch.cat([slopes[:1], slopes.diff()])  # one ReLU a knot: piecewise linear interpolation
+        # one ReLU a knot: piecewise linear interpolation
+        bends = torch.cat([slopes[:1], slopes.diff()])
         net = torch.relu(x[:, None] - knots[:-1]) @ bends
         errors.append((net - torch.sin(2 * x)).abs().max().item())
     assert errors[0] > 10 * errors[1] > 100 * errors[2]

@@ -1,4 +1,6 @@
-"""tools/experiments.py keeps finished runs, resumes, and refuses a record that it cannot continue."""
+"""tools/experiments.py keeps finished runs, resumes,
+and refuses a record that it cannot continue.
+"""
 
 import importlib.util
 import json
@@ -17,7 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def tool(monkeypatch):
-    """The script as a module, with one small grid; default dtype and number of threads are set back."""
+    """The script as a module, with one small grid;
+    default dtype and number of threads are set back.
+    """
     monkeypatch.syspath_prepend(ROOT / "tools")  # for grids, and for worker processes
     spec = importlib.util.spec_from_file_location("experiments", ROOT / "tools/experiments.py")
     module = importlib.util.module_from_spec(spec)
@@ -91,7 +95,9 @@ def test_a_complete_record_is_left_as_it_is(tool, made, capsys):
     assert made.read_bytes() == before
 
 
-def test_an_interrupted_command_keeps_what_is_done_and_goes_on(tool, alone, made, monkeypatch, capsys):
+def test_an_interrupted_command_keeps_what_is_done_and_goes_on(
+    tool, alone, made, monkeypatch, capsys
+):
     whole, train, calls = made.read_bytes(), tool._run, []
 
     def interrupted(*arguments):
@@ -134,7 +140,10 @@ def test_a_write_that_fails_leaves_the_former_record(tool, made, monkeypatch):
 
 FOREIGN = {
     "another experiment": (lambda r: r.update(experiment="other"), "is the record of 'other'"),
-    "another number of steps": (lambda r: r["settings"]["train"].update(steps=9), "other settings (train)"),
+    "another number of steps": (
+        lambda r: r["settings"]["train"].update(steps=9),
+        "other settings (train)",
+    ),
     "another rate": (lambda r: r["settings"].update(rates=[0.1, 0.01]), "other settings (rates)"),
     "no sweeps": (lambda r: r["settings"].pop("sweeps"), "is damaged"),
     "no runs": (lambda r: r.pop("runs"), "missing or unknown: runs"),

@@ -1,4 +1,6 @@
-"""figures.py: the fingerprint sees changes of the data, the PNG carries it, the palette is readable."""
+"""figures.py: the fingerprint sees changes of the data,
+the PNG carries it, the palette is readable.
+"""
 
 import base64
 import io
@@ -18,7 +20,9 @@ ALT = "A line that rises from 0 to 1, drawn for this test alone."
 
 def make(scale=1.0, title="It rises", norm="layer_norm"):
     figure, ax = figures.subplots()
-    figures.line(ax, torch.arange(11), torch.linspace(0, 1, 11) * scale, norm, spread=([0] * 11, [1] * 11))
+    figures.line(
+        ax, torch.arange(11), torch.linspace(0, 1, 11) * scale, norm, spread=([0] * 11, [1] * 11)
+    )
     ax.set_title(title)
     ax.set_xlabel("step")
     ax.set_ylabel("value")
@@ -42,7 +46,9 @@ def test_the_output_holds_png_fingerprint_and_alt_text(monkeypatch):
     with Image.open(io.BytesIO(base64.b64decode(data["image/png"]))) as image:
         assert image.size == (1240, 680)
         assert image.text == {"Fingerprint": data["text/plain"]}
-    assert data["text/plain"].startswith("figure: 1 axes\n[It rises] step | value (linear x linear)\n")
+    assert data["text/plain"].startswith(
+        "figure: 1 axes\n[It rises] step | value (linear x linear)\n"
+    )
 
 
 def test_showing_twice_gives_the_same_bytes(monkeypatch):
@@ -141,7 +147,19 @@ def arrow_3d(ax, x):
     cube.quiver(0, 0, 0, *x[:3])
 
 
-DRAW = [line_3d, arrow_3d, scatter, bars, barh, heat_map, colour_bar, band, arrows, error_bars, text]
+DRAW = [
+    line_3d,
+    arrow_3d,
+    scatter,
+    bars,
+    barh,
+    heat_map,
+    colour_bar,
+    band,
+    arrows,
+    error_bars,
+    text,
+]
 
 
 @pytest.mark.parametrize("draw", DRAW, ids=lambda draw: draw.__name__)
@@ -183,7 +201,9 @@ def test_the_fingerprint_sees_two_points_that_change_places():
 def test_the_fingerprint_does_not_see_rounding_noise():
     """Other CPUs differ in the last bits: zeros become 1e-17, and 1.125 may fall on either side."""
     noise = 1e-15 * torch.randn(11, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    clean = torch.tensor([0.0, 1.125, 2.375, -0.0, 4.5, 0.0, 3.625, 0.0, 1.0, 2.0, 3.0], dtype=torch.float64)
+    clean = torch.tensor(
+        [0.0, 1.125, 2.375, -0.0, 4.5, 0.0, 3.625, 0.0, 1.0, 2.0, 3.0], dtype=torch.float64
+    )
     prints = set()
     for values in (clean, clean + noise, clean - noise):
         figure, ax = figures.subplots()
@@ -300,8 +320,9 @@ def line_hidden(ax):
     ax.lines[0].set_visible(False)
 
 
-CHANGES = [tick_labels_swapped, tick_moved, tick_labels_hidden, limits, inverted, text_moved, text_coloured,
-           label_elsewhere, text_of_the_figure, coloured, dashed, marked, another_patch, patch_moved,
+CHANGES = [tick_labels_swapped, tick_moved, tick_labels_hidden, limits, inverted, text_moved,
+           text_coloured, label_elsewhere, text_of_the_figure, coloured, dashed, marked,
+           another_patch, patch_moved,
            patch_coloured, point_moved, point_coloured, band_coloured, colours_of_points_swapped,
            legend_colours_swapped, legend_names_swapped, colour_map, colour_limits, mirrored_image,
            image_upside_down, line_hidden]  # fmt: skip
@@ -341,7 +362,9 @@ def test_labels_of_ticks_may_be_numbers():
 
 
 def test_the_fingerprint_does_not_follow_fonts():
-    """Ticks that matplotlib chooses by the room there is are not listed, nor is where a legend fits best."""
+    """Ticks that matplotlib chooses by the room there is are not listed,
+    nor is where a legend fits best.
+    """
     prints = set()
     for size in (9, 20):
         figure, ax = make()
@@ -365,6 +388,8 @@ def test_every_norm_has_its_own_marker_and_enough_contrast_on_white(norm):
     assert [m for _, m in figures.STYLE.values()].count(marker) == 1
 
 
-@pytest.mark.parametrize("colour", [*figures.COLOURS.values(), *(c for c, _ in figures.STYLE.values())])
+@pytest.mark.parametrize(
+    "colour", [*figures.COLOURS.values(), *(c for c, _ in figures.STYLE.values())]
+)
 def test_text_in_a_colour_of_the_house_can_be_read(colour):
     assert 1.05 / (luminance(ink(colour)) + 0.05) >= 4.5  # WCAG, for text

@@ -1,4 +1,6 @@
-"""tools/learner.py, tools/kernel_startup.py and normcourse/progress.py: nothing of the reader's is lost."""
+"""tools/learner.py, tools/kernel_startup.py and normcourse/progress.py:
+nothing of the reader's is lost.
+"""
 
 import json
 import os
@@ -23,7 +25,9 @@ def write_lesson(path, *sources, tags=()):
     cells = [nbformat.v4.new_markdown_cell("# Title", id="title")]
     for i, source in enumerate(sources):
         output = nbformat.v4.new_output("stream", text="42\n")
-        cell = nbformat.v4.new_code_cell(source, outputs=[output], execution_count=i + 1, id=f"cell-{i}")
+        cell = nbformat.v4.new_code_cell(
+            source, outputs=[output], execution_count=i + 1, id=f"cell-{i}"
+        )
         cell.metadata["tags"] = list(tags)
         cells.append(cell)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +183,9 @@ def test_the_lab_prints_a_line_for_each_lesson_begun(course):
 
 def test_only_names_of_the_first_cell_get_a_hint(tmp_path):
     path = tmp_path / "01_a.ipynb"
-    setup = "import torch.nn as nn\nfrom normcourse.checks import dyt as check\nx = 1\ndef draw(): ..."
+    setup = (
+        "import torch.nn as nn\nfrom normcourse.checks import dyt as check\nx = 1\ndef draw(): ..."
+    )
     write_lesson(path, setup, "y = 2")
     for name in ("nn", "check", "x", "draw"):
         assert "Run All Above" in STARTUP["hint"](name, path)

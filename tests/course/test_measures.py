@@ -39,7 +39,9 @@ def test_the_rms_jacobian_stretches_by_one_over_rms(eps):  # [EQ-RMS-SPECTRUM]
 def test_lipschitz_estimate_of_a_linear_map():  # [EQ-LIPSCHITZ-SAMPLE]
     x, z = torch.eye(3).double(), torch.zeros(3, 3).double()
     scale = torch.tensor([1.0, -4.0, 2.0]).double()
-    assert_close(measures.lipschitz_estimate(lambda v: scale * v + 1, x, z), torch.tensor(4.0).double())
+    assert_close(
+        measures.lipschitz_estimate(lambda v: scale * v + 1, x, z), torch.tensor(4.0).double()
+    )
 
 
 def test_lipschitz_estimates_approach_the_constant_from_below():  # [EQ-RMS-LIPSCHITZ]
@@ -81,7 +83,9 @@ def test_an_oblique_projection_has_a_defect():  # idempotent, but not symmetric
 
 def test_the_defect_of_a_diagonal_by_hand():
     p = torch.tensor([1.0, 0.5]).double()  # P^T P - P is diag(0, -0.25), |P| is sqrt(1.25)
-    assert_close(measures.projection_defect(torch.diag(4 * p)), torch.tensor(0.25 / math.sqrt(1.25)).double())
+    assert_close(
+        measures.projection_defect(torch.diag(4 * p)), torch.tensor(0.25 / math.sqrt(1.25)).double()
+    )
 
 
 def test_the_defect_of_a_shift_by_hand():
@@ -116,7 +120,9 @@ def test_similarity_sees_all_entries_and_its_sister_the_diagonal():
 def test_a_constant_diagonal_scores_high():  # SOURCE-AUDIT A88: 0.9963 at D = 16
     x = draw(2000, 16)
     identity = torch.eye(16).double().expand(2000, 16, 16)
-    score = measures.diag_similarity(gradients.rms_norm_jacobian(x, (16,), eps=0.0), identity).mean()
+    score = measures.diag_similarity(
+        gradients.rms_norm_jacobian(x, (16,), eps=0.0), identity
+    ).mean()
     assert abs(float(score) - 0.9963) < 2e-4
 
 

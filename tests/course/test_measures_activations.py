@@ -1,4 +1,6 @@
-"""Activation functions, quadrature, saturation: against autograd, Gauss-Hermite and the audited table."""
+"""Activation functions, quadrature, saturation:
+against autograd, Gauss-Hermite and the audited table.
+"""
 
 import functools
 import math
@@ -42,10 +44,13 @@ def phi(x):
 
 
 @pytest.mark.parametrize("name", [*ACTIVATIONS, *SWISH])
-def test_slopes_are_those_of_autograd(name):  # [EQ-SIGMOID] [EQ-TANH] [EQ-RELU] [EQ-LEAKY-RELU] [EQ-ELU] ...
+# [EQ-SIGMOID] [EQ-TANH] [EQ-RELU] [EQ-LEAKY-RELU] [EQ-ELU] ...
+def test_slopes_are_those_of_autograd(name):
     activation = (ACTIVATIONS | SWISH)[name]
     x = torch.cat([3 * draw(200), number([0.0, 12.0, -12.0])])
-    assert_close(activation.slope(x), measures.slopes(activation.function, x), rtol=1e-12, atol=1e-15)
+    assert_close(
+        activation.slope(x), measures.slopes(activation.function, x), rtol=1e-12, atol=1e-15
+    )
     for dtype in (torch.float32, torch.bfloat16):
         assert activation.slope(x.to(dtype)).dtype == dtype
 
@@ -73,7 +78,9 @@ def test_swish_between_a_line_and_relu():  # A240
 # Quadrature
 
 
-@pytest.mark.parametrize(("power", "moment"), [(0, 1), (1, 0), (2, 1), (4, 3), (8, 105), (12, 10395)])
+@pytest.mark.parametrize(
+    ("power", "moment"), [(0, 1), (1, 0), (2, 1), (4, 3), (8, 105), (12, 10395)]
+)
 def test_normal_moments(power, moment):
     got = measures.normal_expectation(lambda z: z**power)
     assert_close(got, number(float(moment)), rtol=1e-12, atol=1e-14)
@@ -83,20 +90,29 @@ def test_normal_moments(power, moment):
 def test_smooth_expectations_are_those_of_gauss_hermite(name):
     nodes, weights = np.polynomial.hermite_e.hermegauss(250)
     for function in ACTIVATIONS[name]:
-        want = torch.from_numpy(weights) @ function(torch.from_numpy(nodes)).square() / math.sqrt(2 * math.pi)
+        want = (
+            torch.from_numpy(weights)
+            @ function(torch.from_numpy(nodes)).square()
+            / math.sqrt(2 * math.pi)
+        )
         got = measures.normal_expectation(lambda z, f=function: f(z).square())
         assert_close(got, want, rtol=1e-12, atol=0)
 
 
 def test_kinks_are_split():
     half = number(0.5)
-    assert_close(measures.normal_expectation(lambda z: F.relu(z).square()), half, rtol=1e-13, atol=0)
-    assert_close(measures.normal_expectation(torch.abs), number(math.sqrt(2 / math.pi)), rtol=1e-13, atol=0)
+    assert_close(
+        measures.normal_expectation(lambda z: F.relu(z).square()), half, rtol=1e-13, atol=0
+    )
+    assert_close(
+        measures.normal_expectation(torch.abs), number(math.sqrt(2 / math.pi)), rtol=1e-13, atol=0
+    )
     jump = measures.normal_expectation(lambda z: (z > 0.33).double(), breaks=(0.33,))
     assert_close(jump, number(1 - phi(0.33)), rtol=1e-13, atol=0)
     blind = measures.normal_expectation(lambda z: (z > 0.33).double(), breaks=())
     assert abs(blind - jump) > 1e-4
-    outside = measures.normal_expectation(torch.cos, breaks=(-50.0, 50.0))  # the tails count nothing
+    # the tails count nothing
+    outside = measures.normal_expectation(torch.cos, breaks=(-50.0, 50.0))
     assert_close(outside, number(math.exp(-0.5)), rtol=1e-13, atol=0)
 
 
@@ -124,8 +140,11 @@ def test_measures_under_the_normal_law(name):  # [EQ-SATURATION] [EQ-STABILITY]
 
 def test_measures_in_closed_form():
     beyond = 2 * phi(-math.atanh(math.sqrt(0.7)))
-    assert_close(measures.normal_saturation(measures.tanh_slope, 0.3), number(beyond), rtol=1e-12, atol=0)
-    # Phi' is symmetric about 0 and GELU' - 1/2 odd, so E GELU' = 1/2; |GELU' - 1| only adds to 1 - E GELU'.
+    assert_close(
+        measures.normal_saturation(measures.tanh_slope, 0.3), number(beyond), rtol=1e-12, atol=0
+    )
+    # Phi' is symmetric about 0 and GELU' - 1/2 odd, so E GELU' = 1/2; |GELU' - 1| only adds to
+    # 1 - E GELU'.
     excess = 2 * measures.normal_expectation(
         lambda z: (measures.gelu_slope(z) - 1).clamp(min=0), breaks=(0.0, 0.751791524693564)
     )
@@ -149,7 +168,8 @@ def test_thresholds_of_the_sigmoid(epsilon):  # [EQ-SIGMOID-SETS], A174
 @pytest.mark.parametrize("epsilon", [0.9, 0.2, 0.01, 1e-3, 1e-6])
 def test_thresholds_of_tanh(epsilon):  # [EQ-TANH-SETS], A177, A179
     output, slope = measures.tanh_thresholds(epsilon)
-    assert_close(1 - torch.tanh(number(output)), number(epsilon), rtol=1e-9, atol=0)  # 1e-16 / epsilon
+    # 1e-16 / epsilon
+    assert_close(1 - torch.tanh(number(output)), number(epsilon), rtol=1e-9, atol=0)
     assert_close(measures.tanh_slope(number(slope)), number(epsilon), rtol=1e-9, atol=0)
     want = number([[-math.inf, -slope], [slope, math.inf]])
     assert_close(measures.saturation_set(measures.tanh_slope, epsilon), want, rtol=1e-9, atol=1e-12)
@@ -189,7 +209,9 @@ def test_saturation_depth():  # [EQ-SATURATION-DEPTH], A176
     depth = measures.saturation_depth(y)
     assert_close(depth, torch.sigmoid(-number([4.0, 1.0, 0.0, 1.0, 4.0])))
     assert round(depth[0].item(), 5) == 0.01799 and round(depth[1].item(), 4) == 0.2689
-    assert_close(measures.saturation_depth(torch.tanh(draw(5)), -1.0, 1.0), 1 - torch.tanh(draw(5)).abs())
+    assert_close(
+        measures.saturation_depth(torch.tanh(draw(5)), -1.0, 1.0), 1 - torch.tanh(draw(5)).abs()
+    )
 
 
 # Bad input

@@ -40,7 +40,9 @@ def test_norms_of_each_output_by_hand():  # [EQ-DEPTH-DECAY] [EQ-RMS-MOMENTS]
     got = measures.gradient_norms(model, lambda: target(model(x)))
     assert_close(got, torch.stack([g.norm() for g in want]).detach())
     got = measures.activation_rms(model, lambda: model(x))
-    assert_close(got, torch.stack([h.square().mean().sqrt() for h in (first, hidden, output)]).detach())
+    assert_close(
+        got, torch.stack([h.square().mean().sqrt() for h in (first, hidden, output)]).detach()
+    )
 
 
 def test_nothing_is_left_behind():
@@ -107,7 +109,9 @@ def test_decay_rate_by_hand():
 
 
 def simulate(activation, weight_gain, depth=6, width=512, rows=64):
-    """(q, rates) of one random net: mean squares of what enters each activation, factors of the gradient."""
+    """(q, rates) of one random net:
+    mean squares of what enters each activation, factors of the gradient.
+    """
     weights = [draw(width, width, seed=k) * math.sqrt(weight_gain / width) for k in range(depth)]
     x = draw(rows, width, seed=99).requires_grad_()
     entering = [x]
@@ -119,13 +123,17 @@ def simulate(activation, weight_gain, depth=6, width=512, rows=64):
     return q, norms[:-1] / norms[1:]
 
 
-@pytest.mark.parametrize(("name", "gain"), [("sigmoid", 1.0), ("tanh", 1.5), ("ReLU", 2.0), ("GELU", 2.0)])
-def test_mean_field_is_what_wide_nets_do(name, gain):  # [EQ-MEAN-FIELD], A183: 0.235 for the sigmoid
+@pytest.mark.parametrize(
+    ("name", "gain"), [("sigmoid", 1.0), ("tanh", 1.5), ("ReLU", 2.0), ("GELU", 2.0)]
+)
+# [EQ-MEAN-FIELD], A183: 0.235 for the sigmoid
+def test_mean_field_is_what_wide_nets_do(name, gain):
     activation = ACTIVATIONS[name]
     q, rates = measures.mean_field(*activation, gain, 6)
     found_q, found_rates = simulate(activation, gain)
-    # One layer of width 512 spreads one row's mean square by sqrt(2 / 512) = 6 %, and the rows share the
-    # weights; six layers add up to 15 % (to 20 % for ReLU, of more kurtosis), and a root halves it.
+    # One layer of width 512 spreads one row's mean square by sqrt(2 / 512) = 6 %, and the rows
+    # share the weights; six layers add up to 15 % (to 20 % for ReLU, of more kurtosis), and a root
+    # halves it.
     assert_close(found_q, q, rtol=0.2, atol=0)
     assert_close(found_rates, rates, rtol=0.1, atol=0)
 
@@ -149,10 +157,14 @@ def test_gains_are_what_random_layers_do():  # [EQ-INIT], A209: also for inputs 
     forward, backward = measures.layer_gains(fan_in, fan_out, variance)
     weight = draw(fan_out, fan_in) * math.sqrt(variance)
     x, d = draw(400, fan_in, seed=1) + 1.5, draw(400, fan_out, seed=2) - 0.5
-    # All rows share the mean of x, which meets one draw of 200 (300) row sums: their mean square has a
-    # relative sd of sqrt(2 / 200) = 0.1.
-    assert_close((x @ weight.T).square().mean() / x.square().mean(), number(forward), rtol=0.3, atol=0)
-    assert_close((d @ weight).square().mean() / d.square().mean(), number(backward), rtol=0.3, atol=0)
+    # All rows share the mean of x, which meets one draw of 200 (300) row sums: their mean square
+    # has a relative sd of sqrt(2 / 200) = 0.1.
+    assert_close(
+        (x @ weight.T).square().mean() / x.square().mean(), number(forward), rtol=0.3, atol=0
+    )
+    assert_close(
+        (d @ weight).square().mean() / d.square().mean(), number(backward), rtol=0.3, atol=0
+    )
 
 
 def test_variances_are_torchs():  # [EQ-XAVIER] [EQ-HE]
@@ -190,7 +202,9 @@ def test_an_output_must_be_a_tensor():
         measures.activation_rms([lstm], lambda: lstm(draw(4, 3)))
 
 
-@pytest.mark.parametrize("norms", [[], [1.0], [0.0, 1.0], [1.0, math.inf], [math.nan, 1.0], torch.ones(1)])
+@pytest.mark.parametrize(
+    "norms", [[], [1.0], [0.0, 1.0], [1.0, math.inf], [math.nan, 1.0], torch.ones(1)]
+)
 def test_a_decay_rate_needs_two_ends(norms):
     with pytest.raises(ValueError, match="decay_rate needs two or more norms"):
         measures.decay_rate(norms)

@@ -1,4 +1,6 @@
-"""Saturation, bounds, the best element-wise map: against closed forms, quadrature tables and searches."""
+"""Saturation, bounds, the best element-wise map:
+against closed forms, quadrature tables and searches.
+"""
 
 import math
 
@@ -39,7 +41,8 @@ TABLE = [  # S(0.01), S(0.1), G under N(0, 1): SOURCE-AUDIT 2.4, by the trapezoi
 
 
 @pytest.mark.parametrize(("function", "low", "high", "distance"), TABLE)
-def test_measures_under_the_normal_law(function, low, high, distance):  # [EQ-SATURATION] [EQ-STABILITY]
+# [EQ-SATURATION] [EQ-STABILITY]
+def test_measures_under_the_normal_law(function, low, high, distance):
     close = {"rtol": 0, "atol": 5.1e-5}  # half a unit of the table's last place
 
     def slope(x):
@@ -86,7 +89,8 @@ def test_bounds_on_a_grid(scale, parameter):  # [EQ-DYT-BOUNDS] [EQ-DYISRU-BOUND
     for function, bounds, width in cases:
         found = steepest(lambda x, f=function: -2 * f(x, number(parameter), scale=scale), width)
         for got, want in zip(found, bounds(parameter, scale, number([0.3, -2.0])), strict=True):
-            # The peak lies within 2e-4 curve widths of a grid point, so its parabola drops by about 1e-7.
+            # The peak lies within 2e-4 curve widths of a grid point, so its parabola drops by about
+            # 1e-7.
             assert_close(got, number(float(want)), rtol=1e-6, atol=0)
             assert float(got) <= float(want) * (1 + 1e-12)
 
@@ -162,7 +166,9 @@ def test_no_curve_beats_the_conditional_mean(law):  # on data that neither has s
     best = measures.piecewise_linear(x_new, *measures.conditional_mean(x, y, bins=200))
 
     def fitted(curve):
-        """The error on new data of the best multiple of curve(x / width), width and multiple fitted."""
+        """The error on new data of the best multiple of curve(x / width),
+        width and multiple fitted.
+        """
         errors = {}
         for width in x.abs().median() * torch.logspace(-1, 2.5, 40):
             values = curve(x / width)
@@ -172,7 +178,8 @@ def test_no_curve_beats_the_conditional_mean(law):  # on data that neither has s
         return measures.relative_error(factor * curve(x_new / width), y_new)
 
     for curve in (torch.tanh, functional.isru, F.softsign):
-        assert measures.relative_error(best, y_new) < fitted(curve) * 1.005  # 200 knots cost variance
+        # 200 knots cost variance
+        assert measures.relative_error(best, y_new) < fitted(curve) * 1.005
 
 
 def test_relative_error_by_hand():  # [EQ-RELATIVE-ERROR]
@@ -198,7 +205,8 @@ def test_the_off_diagonal_share_of_rms_norm(dim):  # [EQ-OFF-DIAGONAL] [EQ-OFF-D
     u = F.normalize(x, dim=-1)
     assert share.shape == (6,)
     assert_close(share, torch.sqrt((1 - u.pow(4).sum(-1)) / (dim - 1)))
-    assert bool((share <= 1 / math.sqrt(dim) + 1e-12).all())  # largest when all coordinates weigh the same
+    # largest when all coordinates weigh the same
+    assert bool((share <= 1 / math.sqrt(dim) + 1e-12).all())
 
 
 def test_the_off_diagonal_share_is_the_error_of_the_best_diagonal():

@@ -34,7 +34,8 @@ def test_clipping_is_torchs(threshold):  # [EQ-CLIP-NORM] [EQ-CLIP-VALUE], A200
         parameters = as_gradients(parts)
         theirs(parameters, threshold)
         want = [parameter.grad for parameter in parameters]
-        assert_close(ours(parts, threshold), want, rtol=1e-6, atol=0)  # torch adds 1e-6 to a norm of about 4
+        # torch adds 1e-6 to a norm of about 4
+        assert_close(ours(parts, threshold), want, rtol=1e-6, atol=0)
         assert_close(ours(parts[0], threshold), ours(parts[:1], threshold)[0])
     assert_close(parts, [draw(3, 4), draw(5, seed=1), draw(2, seed=2)])  # untouched
 
@@ -61,8 +62,10 @@ def test_a_threshold_by_its_share():  # [EQ-CLIP-QUANTILE]
     found = [float(measures.clipping_threshold(norms, share)) for share in shares]
     assert found == [1.0, 1.0, 2.0, 3.0, 7.0, 9.0, 10.0]
     assert measures.clipping_threshold(norms) == 9.0
-    assert measures.clipping_threshold(number([math.inf, 1.0, 2.0]), 0.6) == 2.0  # one spike does not count
-    for n in range(1, 60):  # against a search, also where share N is a whole number but for rounding
+    # one spike does not count
+    assert measures.clipping_threshold(number([math.inf, 1.0, 2.0]), 0.6) == 2.0
+    # against a search, also where share N is a whole number but for rounding
+    for n in range(1, 60):
         norms = draw(n).abs()
         for tenth in range(1, 11):
             fits = [c for c in norms.tolist() if (norms > c).sum() * 10 <= n * (10 - tenth)]
@@ -82,7 +85,8 @@ def test_run_stability():  # [EQ-RUN-STABILITY], A90
 
 def test_run_speed():  # [EQ-RUN-SPEED], A91
     accuracies, steps = [0.5, 0.9, 0.4, 0.95], [10, 20, 30, 40]
-    assert measures.run_speed(accuracies, steps) == 1 / 20  # at least the level; later falls do not count
+    # at least the level; later falls do not count
+    assert measures.run_speed(accuracies, steps) == 1 / 20
     assert measures.run_speed(accuracies, steps, level=0.95) == 1 / 40
     assert measures.run_speed(accuracies, steps, level=0.96) == 0.0
     assert measures.run_speed([], []) == 0.0

@@ -1,4 +1,6 @@
-"""Eigenvalues, singular values, ranks, paths, gradient descent: against NumPy, enumeration, known cases."""
+"""Eigenvalues, singular values, ranks, paths, gradient descent:
+against NumPy, enumeration, known cases.
+"""
 
 import itertools
 import math
@@ -67,7 +69,8 @@ def test_power_norms_of_a_nilpotent_matrix():  # A188
 def test_the_rate_is_the_radius():  # Gelfand
     matrix = draw(16, 16) / 4
     rate = measures.power_norms(matrix, 400)[400] ** (1 / 400)
-    assert_close(rate, measures.spectral_radius(matrix), rtol=0.02, atol=0)  # (a condition number)^(1/400)
+    # (a condition number)^(1/400)
+    assert_close(rate, measures.spectral_radius(matrix), rtol=0.02, atol=0)
     assert measures.spectral_norm(matrix) > 1.5 * rate
 
 
@@ -80,7 +83,8 @@ def test_logit_variance_by_simulation(scaled):  # [EQ-LOGIT-VARIANCE], A191
     q, k = 0.5 + 1.3 * draw(rows, dim), -0.8 + 0.7 * draw(rows, dim, seed=1)
     logits = (q * k).sum(1) / (math.sqrt(dim) if scaled else 1)
     want = measures.logit_variance(dim, 1.3, 0.7, 0.5, -0.8, scaled)
-    assert_close(logits.var(), number(want), rtol=5 * math.sqrt(3 / rows), atol=0)  # 5 sd; kurtosis below 4
+    # 5 sd; kurtosis below 4
+    assert_close(logits.var(), number(want), rtol=5 * math.sqrt(3 / rows), atol=0)
 
 
 def test_logit_variance_of_standard_entries():
@@ -114,7 +118,9 @@ def test_spectra_of_attention_matrices():  # [EQ-ROW-STOCHASTIC], A213, A214
         sizes[:3, 1], number([0.0, 0.0, 1.0]), rtol=0, atol=1e-7
     )  # a double 0 is found to a root of 1e-16
     assert sizes[3, 1] < 0.5
-    assert_close(measures.spectral_norm(torch.stack([uniform, sink, shift])), number([1.0, 4.0, 1.0]))
+    assert_close(
+        measures.spectral_norm(torch.stack([uniform, sink, shift])), number([1.0, 4.0, 1.0])
+    )
 
 
 def check_rank_one_matrices():
@@ -124,7 +130,8 @@ def check_rank_one_matrices():
         uniform = torch.full((n, n), 1 / n).double()
         matrices = torch.stack([uniform, weight.softmax(-1).expand(n, n), weight.expand(n, n)])
         trace = matrices.diagonal(dim1=-2, dim2=-1).sum(-1).abs()
-        # A double 0 is found to the root of a rounding error, which is at most about n eps times the norm.
+        # A double 0 is found to the root of a rounding error, which is at most about n eps times
+        # the norm.
         allowed = (100 * n * EPS) ** 0.5 * torch.linalg.matrix_norm(matrices)
         sizes = measures.eigenvalue_sizes(matrices)
         assert ((sizes[:, 0] - trace).abs() <= allowed).all()
@@ -193,7 +200,8 @@ def test_residual_bounds_hold_and_are_reached():  # [EQ-RESIDUAL], A197, A199
 
 def test_ranks_by_hand():  # [EQ-RANK-ENTROPY] [EQ-RANK-STABLE] [EQ-RANK-NUMERICAL] [EQ-CONDITION]
     matrix = with_singular_values([4.0, 2.0, 2.0], 3, 5)
-    assert_close(measures.effective_rank(matrix), number(math.exp(1.5 * math.log(2))))  # p = 1/2, 1/4, 1/4
+    # p = 1/2, 1/4, 1/4
+    assert_close(measures.effective_rank(matrix), number(math.exp(1.5 * math.log(2))))
     assert_close(measures.stable_rank(matrix), number(24 / 16))
     assert [int(measures.numerical_rank(matrix, t)) for t in (1.0, 3.0, 5.0)] == [3, 1, 0]
     assert_close(measures.condition_number(matrix), number(2.0))
@@ -202,7 +210,9 @@ def test_ranks_by_hand():  # [EQ-RANK-ENTROPY] [EQ-RANK-STABLE] [EQ-RANK-NUMERIC
 @pytest.mark.parametrize("rank", [1, 3, 5])
 def test_ranks_of_projections(rank):
     values = [7.0] * rank + [0.0] * (5 - rank)
-    matrices = torch.stack([with_singular_values(values, 5, 6), with_singular_values(values, 5, 6, seed=9)])
+    matrices = torch.stack(
+        [with_singular_values(values, 5, 6), with_singular_values(values, 5, 6, seed=9)]
+    )
     for measure in (measures.effective_rank, measures.stable_rank):
         # Zero singular values come out at 1e-15; p ln p of them is below 1e-13.
         assert_close(measure(matrices), torch.full((2,), float(rank)).double(), rtol=1e-11, atol=0)
@@ -212,7 +222,8 @@ def test_ranks_of_projections(rank):
 def test_what_scale_changes():  # A203
     matrix = draw(20, 20) @ torch.diag(0.5 ** torch.arange(20).double())
     for measure in (measures.effective_rank, measures.stable_rank, measures.condition_number):
-        assert_close(measure(100 * matrix), measure(matrix), rtol=1e-6, atol=0)  # the smallest value is 1e-6
+        # the smallest value is 1e-6
+        assert_close(measure(100 * matrix), measure(matrix), rtol=1e-6, atol=0)
     assert measures.numerical_rank(100 * matrix, 0.1) > measures.numerical_rank(matrix, 0.1)
     assert 1 <= measures.stable_rank(matrix) <= 20 and 1 <= measures.effective_rank(matrix) <= 20
 

@@ -19,7 +19,11 @@ def picture():
 
 PARTS = {  # cell: its minutes in the core, and as an exercise
     "words": (new_markdown_cell("word " * 110), 1, 0),
-    "a formula is one word": (new_markdown_cell(r"$x + y$ `f(x)` [link](a/b/c.md) <b>" * 110), 3, 0),
+    "a formula is one word": (
+        new_markdown_cell(r"$x + y$ `f(x)` [link](a/b/c.md) <b>" * 110),
+        3,
+        0,
+    ),
     "displayed formulas": (new_markdown_cell("\n\n$$\nx = y\n$$\n\n" * 3), 2, 0),
     "folded": (new_markdown_cell("<details>" + "word " * 220 + "</details>"), 2, 0),
     "code": (new_code_cell("x = 1\n" * 200), 7, 0),

@@ -1,4 +1,6 @@
-"""checks/probes.py: several calls, gradients and forbidden means, each with the wrong answers it is for."""
+"""checks/probes.py: several calls, gradients and forbidden means,
+each with the wrong answers it is for.
+"""
 
 import itertools
 
@@ -65,8 +67,14 @@ ANSWERS = [
     (by_hand, "[ok]"),
     (lambda x, scale: torch.softmax(scale * x, 0), "the sum runs along the row."),
     (lambda x, scale: torch.softmax(x, -1), "scale is not used."),
-    (lambda x, scale: torch.softmax(0.5 * x, -1), "for x of shape (2, 4, 7), scale = 2.0 is off by"),
-    (lambda x, scale: torch.softmax(scale * x, 1), "the output for x of shape (2, 4, 7), scale = 2.0 is off"),
+    (
+        lambda x, scale: torch.softmax(0.5 * x, -1),
+        "for x of shape (2, 4, 7), scale = 2.0 is off by",
+    ),
+    (
+        lambda x, scale: torch.softmax(scale * x, 1),
+        "the output for x of shape (2, 4, 7), scale = 2.0 is off",
+    ),
     (
         lambda x, scale: softmax(x.view(-1, x.shape[-1]), scale).view_as(x),
         "2.0: your code raised RuntimeError",
@@ -166,7 +174,9 @@ def by_jacobian(x):
 
 
 # torch's own formulas for forward mode use torch.jit.script
-FORWARD_MODE = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+FORWARD_MODE = pytest.mark.filterwarnings(
+    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"
+)
 
 WAYS = [
     (lambda x: 2 * x, "[ok]"),
@@ -180,7 +190,10 @@ WAYS = [
     (lambda x: 2 * x + 0 * F.softmax(x, -1), "without softmax"),
     (lambda x: 2 * x + 0 * x.softmax(-1), "without softmax"),
     (lambda x: 2 * x + 0 * torch.nn.LayerNorm(5, dtype=x.dtype)(x), "without layer_norm"),
-    (lambda x: 2 * x + 0 * torch.native_layer_norm(x, (5,), None, None, 1e-5)[0], "without layer_norm"),
+    (
+        lambda x: 2 * x + 0 * torch.native_layer_norm(x, (5,), None, None, 1e-5)[0],
+        "without layer_norm",
+    ),
     (lambda x: 2 * x + 0 * F.rms_norm(x, (5,)), "without rms_norm"),
     (lambda x: 2 * x + 0 * functional.softcap(x, 1.0), "without normlib"),
 ]

@@ -13,7 +13,9 @@ from tests.course.simulated_machines import LoadedHost, draw, measured, plus_one
 
 
 def test_the_interval_holds_the_median_as_often_as_it_says():
-    """Of 1,000 draws of 20 skewed numbers, 930 to 980: the interval's exact confidence is 95.86 %."""
+    """Of 1,000 draws of 20 skewed numbers, 930 to 980:
+    the interval's exact confidence is 95.86 %.
+    """
     source, truth = random.Random(0), math.log(2)
     held = 0
     for _ in range(1000):
@@ -23,7 +25,9 @@ def test_the_interval_holds_the_median_as_often_as_it_says():
 
 
 def test_interval_by_hand():
-    """Of 10 fair coins at most 1 shows heads in 11 of 1024 cases, at most 2 in 56: rank 2 for 95 %."""
+    """Of 10 fair coins at most 1 shows heads in 11 of 1024 cases, at most 2 in 56:
+    rank 2 for 95 %.
+    """
     samples = [5, 1, 9, 3, 7, 10, 2, 8, 4, 6]
     assert timing.interval(samples) == (2, 9)
     assert timing.interval(samples, 0.9) == (2, 9)
@@ -67,9 +71,13 @@ def test_backward_of_builds_graphs_outside_of_the_timed_part():
         return *draw(g), *draw(g)
 
     reference = timing.forward_backward(lambda x: x.square())
-    result = measured({"a": timing.backward_of(f)}, inputs, reference=reference, device=host, rounds=8)
+    result = measured(
+        {"a": timing.backward_of(f)}, inputs, reference=reference, device=host, rounds=8
+    )
     assert len(forwards) == 2 and result["a"].median_s < forward_s
-    result = measured({"a": timing.forward_backward(f)}, inputs, reference=reference, device=host, rounds=8)
+    result = measured(
+        {"a": timing.forward_backward(f)}, inputs, reference=reference, device=host, rounds=8
+    )
     assert result["a"].median_s > forward_s
 
 
@@ -159,7 +167,12 @@ def test_the_cache_is_read_from_the_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(caches, "_other_systems", list)
     assert caches.host_cache(tmp_path) == (64 * 2**20, "a last-level cache of assumed size")
     for index, content in enumerate(
-        (("1", "Data", "32K"), ("9", "Instruction", "9G"), ("3", "Unified", "8M"), ("x", "Unified", "?"))
+        (
+            ("1", "Data", "32K"),
+            ("9", "Instruction", "9G"),
+            ("3", "Unified", "8M"),
+            ("x", "Unified", "?"),
+        )
     ):
         folder = tmp_path / f"index{index}"
         folder.mkdir()
@@ -170,7 +183,11 @@ def test_the_cache_is_read_from_the_machine(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("truth", "y", "error"),
-    [([3.0, 4.0], [3.0, 4.0], 0.0), ([0.0, 0.0], [0.0, 0.0], 0.0), ([0.0, 0.0], [0.0, 1.0], math.inf)],
+    [
+        ([3.0, 4.0], [3.0, 4.0], 0.0),
+        ([0.0, 0.0], [0.0, 0.0], 0.0),
+        ([0.0, 0.0], [0.0, 1.0], math.inf),
+    ],
 )
 def test_distance_at_the_edges(truth, y, error):
     assert material._distance(torch.tensor(y), torch.tensor(truth)) == error
@@ -195,9 +212,15 @@ def test_nan_in_an_output_is_wrong():
 def test_the_table_shows_every_row_with_its_unit():
     host = LoadedHost(0, copy_s=1e-3)
     host.work = host.clock.advance
-    text = str(measured({"a": host.candidate(2e-3)}, device=host, what="a title", moved_bytes=10**6))
+    text = str(
+        measured({"a": host.candidate(2e-3)}, device=host, what="a title", moved_bytes=10**6)
+    )
     title, settings, head, a, copy, empty = text.splitlines()
-    assert title == "a title" and "warm cache" in settings and "1 MB moved, 30 rounds, plain call" in settings
+    assert (
+        title == "a title"
+        and "warm cache" in settings
+        and "1 MB moved, 30 rounds, plain call" in settings
+    )
     assert "95 % interval" in head and "of copy" in head
     assert a.split()[:3] == ["a", "2.001", "ms"] and "50%" in a and "0.4998" in a
     assert copy.startswith("copy") and "100%" in copy and empty.split()[:3] == ["empty", "1", "µs"]

@@ -1,9 +1,11 @@
-"""The one self-check that really measures: a slow-down of 1.3 planted on this machine's own processor.
+"""The one self-check that really measures:
+a slow-down of 1.3 planted on this machine's own processor.
 
-No time of this test is compared with a number. The contenders run next to each other in every round, on data
-that fits the first cache, and the median of the paired ratios decides: half of the rounds would have to be
-disturbed one-sidedly to move it. Rounds go on until a decision is reached, which costs a loaded machine
-time and not the verdict. (With six busy threads beside it on two cores: right in 12 of 12 runs, 3 s each.)
+No time of this test is compared with a number. The contenders run next to each other in every
+round, on data that fits the first cache, and the median of the paired ratios decides: half of the
+rounds would have to be disturbed one-sidedly to move it. Rounds go on until a decision is reached,
+which costs a loaded machine time and not the verdict. (With six busy threads beside it on two
+cores: right in 12 of 12 runs, 3 s each.)
 """
 
 import pytest

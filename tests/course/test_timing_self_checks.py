@@ -1,4 +1,6 @@
-"""The twelve conditions under which a time can be trusted: what is refused, flagged or found for each."""
+"""The twelve conditions under which a time can be trusted:
+what is refused, flagged or found for each.
+"""
 
 import json
 import random
@@ -66,7 +68,9 @@ def test_03_cold_calls_find_inputs_that_rested(monkeypatch):
 
     result = measured({"a": trace, "b": trace}, device=host, cache="cold", rounds=40)
     one = 16 * 8 * 4
-    assert result.working_set_bytes > 3 * cache and result.cache_name == "L9" and "L9" in str(result)
+    assert (
+        result.working_set_bytes > 3 * cache and result.cache_name == "L9" and "L9" in str(result)
+    )
     del touched[:2]  # the first look
     for i, place in enumerate(touched):
         since = touched[i + 1 :]
@@ -88,10 +92,14 @@ def test_03_warm_calls_find_their_inputs_in_the_cache():
 
 def test_04_host_and_device_time_are_apart():
     driver = Driver()
-    contenders = {"launches": driver.candidate(2e-5, host_s=1e-4), "computes": driver.candidate(1e-3)}
+    contenders = {
+        "launches": driver.candidate(2e-5, host_s=1e-4),
+        "computes": (driver.candidate(1e-3)),
+    }
     result = measured(contenders, device=driver.device())
     assert result["launches"].host_s == pytest.approx(1e-4, rel=0.05)
-    assert result["launches"].median_s == pytest.approx(2e-5, abs=2e-6)  # the queue hides the launching
+    # the queue hides the launching
+    assert result["launches"].median_s == pytest.approx(2e-5, abs=2e-6)
     assert result["computes"].host_s == pytest.approx(5e-6, rel=0.3)
     assert result["computes"].median_s == pytest.approx(1e-3, rel=0.05)
 
@@ -127,13 +135,16 @@ def test_05_copy_and_empty_run_in_the_same_loop_in_random_order(seed):
     who = [tuple(round(time) for time in order) for order in orders[1:]]
     assert all(sorted(order) == [0, 1, 10, 100] for order in who)
     assert len(set(who)) > 15  # of 24 orders; 60 draws leave two out on average
-    for place in range(4):  # nobody has a place of his own: 15 of 60 expected, 5 is three deviations off
+    # nobody has a place of his own: 15 of 60 expected, 5 is three deviations off
+    for place in range(4):
         assert all([order[place] for order in who].count(t) >= 4 for t in (0, 1, 10, 100))
 
 
 def test_06_one_bytes_formula_for_all():
     result = measured({"a": plus_one, "b": plus_one}, moved_bytes=1000)
-    assert {row.moved_bytes for row in result.rows[:-1]} == {1000} and "0.001 MB moved" in str(result)
+    assert {row.moved_bytes for row in result.rows[:-1]} == {1000} and "0.001 MB moved" in str(
+        result
+    )
     for row in result.rows[:-1]:
         assert row.gb_per_s == pytest.approx(1000 / row.median_s / 1e9)
     with pytest.raises(ValueError, match="one whole number of bytes"):
@@ -158,7 +169,10 @@ def test_07_more_than_the_copy_is_flagged(copy_s, flagged):
         (timing.backward_of(lambda x: x + 1), "different entries"),
         (lambda x: x.add_(1), "'b' overwrote input 0"),
         (lambda x: None, "'b' returned NoneType"),
-        (lambda x: torch.complex(x + 1, x), "'b' returned torch.complex64 as output 0, expected real"),
+        (
+            lambda x: torch.complex(x + 1, x),
+            "'b' returned torch.complex64 as output 0, expected real",
+        ),
     ],
 )
 def test_08_contenders_do_the_same_work(other, message):
@@ -181,12 +195,15 @@ def test_09_time_grows_with_bytes():
 
 
 def test_10_spread_is_reported_and_two_runs_agree():
-    """On a host with a second job, single times differ tenfold, medians of 200 rounds by less than 3 %."""
+    """On a host with a second job, single times differ tenfold,
+    medians of 200 rounds by less than 3 %.
+    """
     medians = []
     for seed in (1, 2):
         host = LoadedHost(seed)
         host.load = 1.0
-        host.random.random = lambda random=host.random.random: 0.031 + 0.969 * random()  # no second job
+        # no second job
+        host.random.random = lambda random=host.random.random: 0.031 + 0.969 * random()
         result = measured({"a": host.candidate(1e-3)}, device=host, rounds=200)
         row = result["a"]
         low, high = row.interval_s
@@ -210,7 +227,9 @@ def test_10_too_much_spread_is_flagged():
 
 
 def test_11_a_planted_slow_down_is_found_and_a_twin_is_not():
-    """Simulated host, 200 runs of 60 rounds: 1.3 times slower always found, the twin never called so."""
+    """Simulated host, 200 runs of 60 rounds:
+    1.3 times slower always found, the twin never called so.
+    """
     for seed in range(200):
         host = LoadedHost(seed)
         contenders = {
@@ -219,7 +238,9 @@ def test_11_a_planted_slow_down_is_found_and_a_twin_is_not():
             "slow": host.candidate(1.3e-3),
         }
         result = measured(contenders, device=host, reference=None, seed=seed, rounds=60)
-        assert result.compare("slow", "one") == "slower" and result.compare("one", "slow") == "faster", seed
+        assert (
+            result.compare("slow", "one") == "slower" and result.compare("one", "slow") == "faster"
+        ), seed
         assert result.compare("twin", "one") in ("equal", "undecided"), seed
 
 
@@ -253,26 +274,44 @@ def test_11_a_clock_that_does_not_wait_is_found():
 
     class HostClockOnly(timing.Cuda):
         def round(self, calls, **options):
-            return [sample._replace(device_s=sample.host_s) for sample in super().round(calls, **options)]
+            return [
+                sample._replace(device_s=sample.host_s)
+                for sample in super().round(calls, **options)
+            ]
 
     driver = Driver()
     device = HostClockOnly(driver, driver.clock, place="cpu")
     device.copy = lambda destination, source: driver.hold(2e-3)
     result = measured({"a": driver.candidate(1e-3)}, device=device)
-    assert [flag.partition(":")[0] for flag in result.flags if "synchronisation" in flag] == ["a", "copy"]
+    assert [flag.partition(":")[0] for flag in result.flags if "synchronisation" in flag] == [
+        "a",
+        "copy",
+    ]
 
 
 def test_12_a_record_says_where_it_comes_from(tmp_path, monkeypatch):
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "4294967296")
     monkeypatch.setenv("LD_PRELOAD", "/home/somebody/lib/libnothing.so")
-    monkeypatch.setattr("sys.argv", ["/home/somebody/work/tool.py", "--record=/home/somebody/x.json"])
+    monkeypatch.setattr(
+        "sys.argv", ["/home/somebody/work/tool.py", "--record=/home/somebody/x.json"]
+    )
     monkeypatch.delitem(__import__("sys").modules, "ipykernel", raising=False)
     origin = timing.provenance()
     assert origin["allocator"] == "LD_PRELOAD=libnothing.so MALLOC_TRIM_THRESHOLD_=4294967296"
     assert origin["command"] == "python tool.py --record=x.json"
     assert origin["torch"] == torch.__version__ and origin["threads"] == torch.get_num_threads()
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\dZ", origin["date"])
-    expected = {"machine", "device", "driver", "cuda", "triton", "python", "commit", "clocks", "power"}
+    expected = {
+        "machine",
+        "device",
+        "driver",
+        "cuda",
+        "triton",
+        "python",
+        "commit",
+        "clocks",
+        "power",
+    }
     assert expected < set(origin) and all(str(value) for value in origin.values())
     assert not private(json.dumps(origin))
 

@@ -1,4 +1,6 @@
-"""What the kernels read and write, counted in the interpreter: every byte once, and nothing outside."""
+"""What the kernels read and write, counted in the interpreter:
+every byte once, and nothing outside.
+"""
 
 import pytest
 import torch
@@ -17,7 +19,9 @@ CENTRE = pytest.mark.parametrize("centre", [True, False], ids=["layer_norm", "rm
 
 def inputs(*shape):
     """dy and x inside larger memory, weight, bias, in bfloat16."""
-    dy, x = (draw(shape[0] + 2, shape[1] + 4, seed=s, dtype=torch.bfloat16)[1:-1, 2:-2] for s in (0, 1))
+    dy, x = (
+        draw(shape[0] + 2, shape[1] + 4, seed=s, dtype=torch.bfloat16)[1:-1, 2:-2] for s in (0, 1)
+    )
     return dy, x, *(draw(shape[1], seed=seed, dtype=torch.bfloat16) for seed in (2, 3))
 
 
@@ -48,7 +52,8 @@ def test_a_norm_s_backward_reads_x_and_dy_once_and_writes_dx_once(shape, centre)
     assert traffic.of(x) == (nbytes(x), 0)
     assert traffic.of(dy) == (nbytes(dy), 0)
     assert traffic.of(dx) == (0, nbytes(dx))
-    assert traffic.written == nbytes(dx) + 2 * programs * shape[1] * 4  # partial sums of dw and db in float32
+    # partial sums of dw and db in float32
+    assert traffic.written == nbytes(dx) + 2 * programs * shape[1] * 4
     assert traffic.read == nbytes(x, dy, mean, rstd) + traffic.of(weight)[0]
 
 
@@ -59,7 +64,11 @@ def test_a_curve_reads_and_writes_once_too(shape, kind):
     parameter = torch.tensor([0.5])
     with count_traffic() as traffic:
         y = pointwise.curve_forward(x, parameter, weight, bias, 1.0, kind=kind)
-    assert (traffic.of(x), traffic.of(y), traffic.written) == ((nbytes(x), 0), (0, nbytes(y)), nbytes(y))
+    assert (traffic.of(x), traffic.of(y), traffic.written) == (
+        (nbytes(x), 0),
+        (0, nbytes(y)),
+        nbytes(y),
+    )
     assert traffic.read == nbytes(x) + sum(traffic.of(t)[0] for t in (weight, bias, parameter))
     with count_traffic() as traffic:
         dx, *_ = pointwise.curve_backward(

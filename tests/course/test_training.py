@@ -36,16 +36,21 @@ def test_the_digits_are_those_of_scikit_learn():
 
 
 @pytest.mark.parametrize("missing", ["package", "file"])
-def test_digits_that_are_not_there_are_an_error_that_says_what_to_install(missing, monkeypatch, tmp_path):
+def test_digits_that_are_not_there_are_an_error_that_says_what_to_install(
+    missing, monkeypatch, tmp_path
+):
     spec = None if missing == "package" else SimpleNamespace(origin=str(tmp_path / "__init__.py"))
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: spec)
-    with pytest.raises(ModuleNotFoundError, match=r"digits\.csv\.gz, .*not found\. Install scikit-learn"):
+    with pytest.raises(
+        ModuleNotFoundError, match=r"digits\.csv\.gz, .*not found\. Install scikit-learn"
+    ):
         training.digits()
 
 
 def test_digits_are_read_without_importing_scikit_learn():
     script = (
-        "import sys; from normcourse import training; training.digits(); assert 'sklearn' not in sys.modules"
+        "import sys; from normcourse import training; training.digits(); "
+        "assert 'sklearn' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
 
@@ -71,7 +76,11 @@ def test_images_are_the_same_pixels_in_rows(data):
 
 MODELS = {
     "mlp": (training.mlp, [None, layers.BatchNorm1d, layers.LayerNorm, layers.RMSNorm], (5, 64)),
-    "cnn": (training.cnn, [None, layers.BatchNorm2d, lambda c: layers.GroupNorm(4, c)], (5, 1, 8, 8)),
+    "cnn": (
+        training.cnn,
+        [None, layers.BatchNorm2d, lambda c: layers.GroupNorm(4, c)],
+        (5, 1, 8, 8),
+    ),
     "transformer": (training.transformer, [None, layers.LayerNorm, layers.RMSNorm], (5, 64)),
 }
 CASES = [(name, norm) for name, (_, norms, _) in MODELS.items() for norm in norms]
@@ -88,10 +97,13 @@ def test_models_take_any_norm_and_repeat_from_their_seed(name, norm):
 
 
 def test_weights_have_the_variance_of_he_and_of_xavier():
-    weight = training.mlp(width=400, depth=2)[2].weight  # 160,000 draws: std known to 1/sqrt(320,000), x 5
+    # 160,000 draws: std known to 1/sqrt(320,000), x 5
+    weight = training.mlp(width=400, depth=2)[2].weight
     assert math.isclose(weight.std().item(), math.sqrt(2 / 400), rel_tol=5 / math.sqrt(320_000))
     qkv = training.transformer(width=256, heads=4)[3].branch.qkv.weight  # (768, 256)
-    assert math.isclose(qkv.std().item(), math.sqrt(2 / 1024), rel_tol=5 / math.sqrt(2 * qkv.numel()))
+    assert math.isclose(
+        qkv.std().item(), math.sqrt(2 / 1024), rel_tol=5 / math.sqrt(2 * qkv.numel())
+    )
 
 
 PLACED = {
@@ -210,7 +222,8 @@ def test_accuracy_is_looked_at_on_time_and_what_is_watched_is_kept(data):
 def test_what_is_looked_at_is_the_validation_data(data):
     model = training.mlp(layers.BatchNorm1d, depth=2, width=16)
     record = training.train(model, data, steps=12, lr=0.1)
-    wanted = training.accuracy(model, data.validation_x, data.validation_y)  # of 397; the test has 400
+    # of 397; the test has 400
+    wanted = training.accuracy(model, data.validation_x, data.validation_y)
     assert record.validation_accuracy == [wanted]
     assert training.accuracy(model, data.test_x, data.test_y) != wanted
 
@@ -279,5 +292,7 @@ def test_training_needs_no_tqdm():
         "print(len(training.train(training.mlp(), data, steps=2, batch_size=8).losses))"
     )
     environment = os.environ | {"NORMLIB_PROGRESS": "1"}
-    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
     assert (run.stdout, run.stderr) == ("2\n", "")

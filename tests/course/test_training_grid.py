@@ -55,7 +55,8 @@ def test_every_contender_trains_in_every_model_from_the_same_weights(kind, name)
     output.sum().backward()
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
     ours, theirs = (
-        [m.weight for m in net.modules() if isinstance(m, nn.Linear | nn.Conv2d)] for net in (model, plain)
+        [m.weight for m in net.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
+        for net in (model, plain)
     )
     for a, b in zip(ours, theirs, strict=True):  # weight norm multiplies and divides by a length
         torch.testing.assert_close(a, b)
@@ -143,7 +144,9 @@ def test_a_contender_without_a_place_or_a_slope_is_refused():
     with pytest.raises(ValueError, match="layer_norm has no slope"):
         training.build({"build": "mlp"}, "layer_norm", seed=0, slope=1.0)
     for kind in ("mlp", "cnn"):
-        with pytest.raises(ValueError, match=f"skip_init needs shortcuts, and this {kind} has none"):
+        with pytest.raises(
+            ValueError, match=f"skip_init needs shortcuts, and this {kind} has none"
+        ):
             build(kind, "skip_init")
 
 
@@ -184,7 +187,9 @@ def test_a_trial_repeats_and_measures_what_the_loop_did(data):
     assert list(brief) == list(BRIEF) and brief["validation"] == found["validation"][-1:]
     for x, y, name in ((data.train_x, data.train_y, "train"), (data.test_x, data.test_y, "test")):
         assert found[f"{name}_right"] == (model(x).argmax(1) == y).sum()
-    for stored, now in zip((found["activations_by_depth"], found["gradients_by_depth"]), start, strict=True):
+    for stored, now in zip(
+        (found["activations_by_depth"], found["gradients_by_depth"]), start, strict=True
+    ):
         torch.testing.assert_close(torch.tensor(stored[0]), torch.tensor(now), rtol=1e-3, atol=0.0)
         assert stored[1] != stored[0]
 
@@ -194,7 +199,9 @@ def test_activations_and_gradients_by_depth_are_autograds_and_leave_the_model_al
     x, y = data.train_x[:50], data.train_y[:50]
     before = {name: value.clone() for name, value in model.state_dict().items()}
     activations, gradients = training.by_depth(model, x, y)
-    assert not model.training and all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    assert not model.training and all(
+        torch.equal(v, before[k]) for k, v in model.state_dict().items()
+    )
     assert all(p.grad is None for p in model.parameters())
     model.train()
     first = model[:3](x).detach().requires_grad_()

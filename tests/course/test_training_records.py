@@ -16,14 +16,20 @@ RECORDS = ROOT / "notebooks/records"
 
 def made_up(one, right):
     """A run as a record stores it, without training."""
-    numbers = dict.fromkeys(BRIEF, 1.0) | {"diverged": False, "validation": [right], "reached": None}
+    numbers = dict.fromkeys(BRIEF, 1.0) | {
+        "diverged": False,
+        "validation": [right],
+        "reached": None,
+    }
     curves = {name: [] for name in CURVES} if one["phase"] == "final" else {}
     return numbers | {"train_right": 900, "test_right": right} | curves | one
 
 
 @pytest.fixture
 def record():
-    """A complete one: the higher rate is better, and a test count is 300 + its place in the plan."""
+    """A complete one: the higher rate is better,
+    and a test count is 300 + its place in the plan.
+    """
     settings = small_grid()
     runs = []
     for _ in range(2):  # tuning first: the plan of the others needs it
@@ -73,7 +79,10 @@ def test_the_rate_is_the_best_of_the_tuning_runs_and_the_lower_of_equals():
     assert tuned(runs(0.5, 0.5)) == 0.01
     assert tuned(runs(0.6, 0.5) + runs(0.0, 1.0, phase="final")) == 0.01
     assert tuned([run | {"diverged": run["lr"] == 0.1} for run in runs(0.5, 0.6)]) == 0.01
-    assert tuned([run | {"validation": run["validation"] * (run["lr"] < 0.1)} for run in runs(0, 1)]) == 0.01
+    assert (
+        tuned([run | {"validation": run["validation"] * (run["lr"] < 0.1)} for run in runs(0, 1)])
+        == 0.01
+    )
 
 
 def test_a_slope_is_tuned_with_the_rate_and_kept_by_the_final_runs():
@@ -98,12 +107,16 @@ def test_runs_that_lack_are_refused_unless_asked_for(record, tmp_path):
     record["runs"].pop()
     path = write(record, tmp_path)
     assert training.load_record(path, complete=False) == record
-    with pytest.raises(training.RecordError, match=r"lacks at least 1 runs. `make experiments` goes on"):
+    with pytest.raises(
+        training.RecordError, match=r"lacks at least 1 runs. `make experiments` goes on"
+    ):
         training.load_record(path)
 
 
 def test_a_file_that_is_not_there_is_named_with_the_command(tmp_path):
-    with pytest.raises(training.RecordError, match=f"{NAME}.json is not there. Make it with `make experi"):
+    with pytest.raises(
+        training.RecordError, match=f"{NAME}.json is not there. Make it with `make experi"
+    ):
         training.load_record(tmp_path / f"{NAME}.json")
 
 
@@ -114,13 +127,25 @@ def change(**values):
 DAMAGES = {
     "no runs": (lambda r: r.pop("runs"), "it has fields that are missing or unknown: runs"),
     "no object of runs": (lambda r: r.update(runs=None), "it has runs null, expected list"),
-    "versions as text": (lambda r: r.update(versions="2.13"), 'it has versions "2.13", expected dict'),
+    "versions as text": (
+        lambda r: r.update(versions="2.13"),
+        'it has versions "2.13", expected dict',
+    ),
     "settings as text": (lambda r: r.update(settings="all"), 'settings "all", expected dict'),
     "settings without rates": (lambda r: r["settings"].pop("rates"), "missing or unknown: rates"),
     "no data": (lambda r: r["settings"].update(data=None), "has data null, expected dict"),
-    "another start": (lambda r: r["settings"]["norms"].update(dyisru="c 1"), "its dyisru (c 1) is not ours"),
-    "another norm": (lambda r: r["settings"]["norms"].update(magic="none"), "its magic (none) is not ours"),
-    "half a run": (lambda r: r["runs"][0].pop("loss"), "a run has fields that are missing or unknown: loss"),
+    "another start": (
+        lambda r: r["settings"]["norms"].update(dyisru="c 1"),
+        "its dyisru (c 1) is not ours",
+    ),
+    "another norm": (
+        lambda r: r["settings"]["norms"].update(magic="none"),
+        "its magic (none) is not ours",
+    ),
+    "half a run": (
+        lambda r: r["runs"][0].pop("loss"),
+        "a run has fields that are missing or unknown: loss",
+    ),
     "curves cut": (lambda r: r["runs"][2].pop("losses"), "missing or unknown: losses"),
     "a run of another kind": (lambda r: r["runs"].append([1]), "a run is no JSON object"),
     "a run twice": (lambda r: r["runs"].append(r["runs"][0]), "a run is there twice"),
@@ -152,10 +177,14 @@ def test_a_damaged_or_foreign_record_is_refused_by_what_is_wrong(record, tmp_pat
     with pytest.raises(training.RecordError) as caught:
         training.load_record(write(record, tmp_path), complete=False)
     text = str(caught.value)
-    assert message in text and f"{NAME}.json is damaged" in text and f"Move {NAME}.json away" in text
+    assert (
+        message in text and f"{NAME}.json is damaged" in text and f"Move {NAME}.json away" in text
+    )
 
 
-@pytest.mark.parametrize("text", ["", "[1, 2]", '{"experiment": "small", "runs": [', "null", '{"a": NaN}'])
+@pytest.mark.parametrize(
+    "text", ["", "[1, 2]", '{"experiment": "small", "runs": [', "null", '{"a": NaN}']
+)
 def test_what_is_no_record_is_refused(tmp_path, text):
     with pytest.raises(training.RecordError, match="is damaged"):
         training.load_record(write(text, tmp_path))
@@ -179,7 +208,11 @@ def grids():
     return module
 
 
-STORED = [path.stem for path in RECORDS.glob("*.json") if path.stem.startswith(("capstone", "transformer_"))]
+STORED = [
+    path.stem
+    for path in RECORDS.glob("*.json")
+    if path.stem.startswith(("capstone", "transformer_"))
+]
 
 
 def test_every_grid_has_a_stored_record(grids):
@@ -191,8 +224,12 @@ def test_the_stored_records_are_complete_and_of_these_grids(grids, name):
     record = training.load_record(RECORDS / f"{name}.json")
     settings = record["settings"]
     assert record["experiment"] == name and settings == json.loads(json.dumps(grids.GRIDS[name]))
-    assert [key(run) for run in record["runs"]] == [key(c) for c in training.plan(settings, record["runs"])]
-    assert len(settings["seeds"]) == 5 and not set(settings["seeds"]) & set(settings["tuning_seeds"])
+    assert [key(run) for run in record["runs"]] == [
+        key(c) for c in training.plan(settings, record["runs"])
+    ]
+    assert len(settings["seeds"]) == 5 and not set(settings["seeds"]) & set(
+        settings["tuning_seeds"]
+    )
     assert (RECORDS / f"{name}.json").stat().st_size < 200_000
 
 
@@ -208,15 +245,18 @@ def test_a_planned_grid_can_be_done(grids):
             assert not training.trial(short, one, data)["diverged"]
 
 
-# Digits of 400. Other kernels round otherwise. Measured: moving every weight at the start by about 1e-15 of
-# itself, or other instruction sets, changed no count in 40 runs. Two are left for CPUs that nobody tried.
+# Digits of 400. Other kernels round otherwise. Measured: moving every weight at the start by about
+# 1e-15 of itself, or other instruction sets, changed no count in 40 runs. Two are left for CPUs
+# that nobody tried.
 TOLERANCE = 2
 
 
 @pytest.mark.usefixtures("float64_as_in_the_lessons")
 def test_a_run_of_a_stored_record_gives_the_same_verdict_again():
     record = training.load_record(RECORDS / "capstone_mlp.json")
-    stored = next(run for run in record["runs"] if run["phase"] == "final" and run["norm"] == "rms_norm")
+    stored = next(
+        run for run in record["runs"] if run["phase"] == "final" and run["norm"] == "rms_norm"
+    )
     live = training.trial(record["settings"], stored)
     assert live.keys() == stored.keys()
     assert training.same_verdict(live, stored, TOLERANCE)

@@ -67,7 +67,10 @@ VERDICTS = [
         lambda x: functional.softcap(torch.tensor([1, 2]), 3.0),
         "raised NotImplementedError: softcap",
     ),
-    (lambda x: torch.autograd.Function.forward(x), "your code raised NotImplementedError: You must"),
+    (
+        lambda x: torch.autograd.Function.forward(x),
+        "your code raised NotImplementedError: You must",
+    ),
     (lambda x: 2 * x, "[x] Exercise 0 (demo): twice as much"),
     (lambda x: x.sum(), "[x] Exercise 0 (demo): the sum"),
     (lambda x: x + 0.5, "[x] Exercise 0 (demo): the output is off by up to 0.5."),

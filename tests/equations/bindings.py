@@ -1,7 +1,8 @@
 """Numbers for the names in an equation, as the code computes them: one binding per tag.
 
-A binding takes draw(*shape), a source of float64 normal numbers, and returns an environment for latex.py, or
-a list of them: several cases, for an inequality also one in which the two sides are equal.
+A binding takes draw(*shape), a source of float64 normal numbers, and returns an environment for
+latex.py, or a list of them: several cases, for an inequality also one in which the two sides are
+equal.
 """
 
 import torch
@@ -23,7 +24,9 @@ def bind(tag):
 
 def environments(tag):
     generator = torch.Generator().manual_seed(1)
-    found = BINDINGS[tag](lambda *shape: torch.randn(shape, dtype=torch.float64, generator=generator))
+    found = BINDINGS[tag](
+        lambda *shape: torch.randn(shape, dtype=torch.float64, generator=generator)
+    )
     return [to_numpy(env) for env in (found if isinstance(found, list) else [found])]
 
 

@@ -1,7 +1,8 @@
-"""Bindings of the cost equations: kernels that count the bytes they move, and give the right results.
+"""Bindings of the cost equations:
+kernels that count the bytes they move, and give the right results.
 
-A kernel here sees memory only through `Memory`. It keeps a row, the parameters and its partial sums on chip,
-as a fused kernel does; statistics and partial sums are stored in float32.
+A kernel here sees memory only through `Memory`. It keeps a row, the parameters and its partial sums
+on chip, as a fused kernel does; statistics and partial sums are stored in float32.
 """
 
 import torch
@@ -55,7 +56,9 @@ def norm_backward(memory, dy, x, w, saved, centre):
 
 def dyt_forward(memory, x, alpha, w, b):
     alpha, w, b = memory.read(alpha), memory.read(w), memory.read(b)
-    return torch.stack([memory.write(torch.tanh(alpha * row) * w + b) for row in map(memory.read, x)])
+    return torch.stack(
+        [memory.write(torch.tanh(alpha * row) * w + b) for row in map(memory.read, x)]
+    )
 
 
 def dyt_backward(memory, dy, x, alpha, w):
@@ -109,7 +112,9 @@ def bytes_backward(draw):
         else:
             right = gradients.rms_norm_backward(dy, x, (D,), w, EPS)
         found[name] = moved(norm_backward, dy, x, w, saved, centre, truth=right)
-    found["barB_DyT"] = moved(dyt_backward, dy, x, alpha, w, truth=gradients.dyt_backward(dy, x, alpha, w, b))
+    found["barB_DyT"] = moved(
+        dyt_backward, dy, x, alpha, w, truth=gradients.dyt_backward(dy, x, alpha, w, b)
+    )
     return found
 
 
@@ -145,7 +150,10 @@ def time_line(draw):
     start, bandwidth = timing.fit_line(sizes, seconds)
     # In microseconds and megabytes: the tests compare sums of numbers of order 1.
     units = {"W": bandwidth * 1e-12, "t_start": start * 1e6, "B_half": start * bandwidth * 1e-6}
-    return [{"B": size / 1e6, "t": time * 1e6} | units for size, time in zip(sizes, seconds, strict=True)]
+    return [
+        {"B": size / 1e6, "t": time * 1e6} | units
+        for size, time in zip(sizes, seconds, strict=True)
+    ]
 
 
 def busy(device, size):

@@ -14,7 +14,13 @@ RMS = functools.partial(functional.rms_norm, normalized_shape=(D,))
 
 
 def moments(x):
-    return {"q": x.square().mean(), "mu": x.mean(), "sigma": x.std(correction=0), "D": D, "varepsilon": EPS}
+    return {
+        "q": x.square().mean(),
+        "mu": x.mean(),
+        "sigma": x.std(correction=0),
+        "D": D,
+        "varepsilon": EPS,
+    }
 
 
 @bind("EQ-LN-CONSTRAINTS")
@@ -34,7 +40,12 @@ def layer_norm_invariance(draw):
 def rms_of_centred(draw):
     x, w = draw(D), draw(D)
     norm = on_arrays(lambda v: functional.layer_norm(v, (D,), w, eps=EPS))
-    return {"x": x, "LN": norm, "RMSNorm": on_arrays(lambda v: RMS(v, weight=w, eps=EPS)), **moments(x)}
+    return {
+        "x": x,
+        "LN": norm,
+        "RMSNorm": on_arrays(lambda v: RMS(v, weight=w, eps=EPS)),
+        **moments(x),
+    }
 
 
 @bind("EQ-RMS-MOMENTS")
@@ -70,7 +81,9 @@ def rms_spectrum(draw):
 @bind("EQ-RMS-LIPSCHITZ")
 def rms_lipschitz(draw):
     everywhere = torch.cat([draw(50, D), torch.zeros(1, D, dtype=torch.float64)])
-    sphere = 0.7 * F.normalize(draw(1, D)) * torch.tensor([[1.0], [1.5], [4.0]], dtype=torch.float64)
+    sphere = (
+        0.7 * F.normalize(draw(1, D)) * torch.tensor([[1.0], [1.5], [4.0]], dtype=torch.float64)
+    )
     inside = measures.spectral_norm(gradients.rms_norm_jacobian(everywhere, (D,), eps=EPS)).max()
     outside = measures.spectral_norm(gradients.rms_norm_jacobian(sphere, (D,), eps=0.0)).max()
     return {"L_eps": inside, "L_out": outside, "R": 0.7, "D": D, "varepsilon": EPS}
@@ -176,7 +189,12 @@ def spectral_norm(draw):
 def lipschitz_sample(draw):
     x, z = draw(3, D), draw(3, D)
     function = functools.partial(RMS, eps=EPS)
-    return {"x": x, "z": z, "f": on_arrays(function), "ell": measures.lipschitz_estimate(function, x, z)}
+    return {
+        "x": x,
+        "z": z,
+        "f": on_arrays(function),
+        "ell": (measures.lipschitz_estimate(function, x, z)),
+    }
 
 
 @bind("EQ-PROJECTION-DEFECT")
@@ -200,7 +218,13 @@ def descend(curvature, start, rate, lowest=0.7, steps=3):
     for k in range(steps + 1):
         values[k] = lowest + 0.5 * (curvature * theta**2).sum()
         theta = theta - rate * curvature * theta
-    return {"f": values, "f_min": lowest, "eta": rate, "m": curvature[0].item(), "M": curvature[-1].item()}
+    return {
+        "f": values,
+        "f_min": lowest,
+        "eta": rate,
+        "m": curvature[0].item(),
+        "M": (curvature[-1].item()),
+    }
 
 
 @bind("EQ-GD-RATE")

@@ -12,9 +12,16 @@ from tests.equations.bindings import EPS, D, bind, by_channel, on_arrays
 @bind("EQ-BN")
 def batch_norm(draw):
     x, w, b = draw(2, 3, 2, 1), draw(3), draw(3)
-    y, hatx = (functional.batch_norm(x, None, None, *p, training=True, eps=EPS) for p in ((w, b), ()))
+    y, hatx = (
+        functional.batch_norm(x, None, None, *p, training=True, eps=EPS) for p in ((w, b), ())
+    )
     rows = by_channel(x)
-    statistics = {"mu": rows.mean(0), "sigma": rows.std(0, correction=0), "m": len(rows), "varepsilon": EPS}
+    statistics = {
+        "mu": rows.mean(0),
+        "sigma": rows.std(0, correction=0),
+        "m": len(rows),
+        "varepsilon": EPS,
+    }
     return {"x": rows, "y": by_channel(y), "hatx": by_channel(hatx), "w": w, "b": b, **statistics}
 
 
@@ -81,7 +88,15 @@ def weight_norm(draw):
 def rms_norm(draw):
     x, w = draw(D), draw(D)
     y, hatx = functional.rms_norm(x, (D,), w, EPS), functional.rms_norm(x, (D,), eps=EPS)
-    return {"x": x, "y": y, "hatx": hatx, "w": w, "r": (x[0] / hatx[0]).item(), "D": D, "varepsilon": EPS}
+    return {
+        "x": x,
+        "y": y,
+        "hatx": hatx,
+        "w": w,
+        "r": (x[0] / hatx[0]).item(),
+        "D": D,
+        "varepsilon": EPS,
+    }
 
 
 @bind("EQ-RMS-EPS-OUT")
@@ -97,7 +112,9 @@ def rms_eps_out(draw):
 
 def encoder_layer(draw, norm_first):
     """torch's encoder layer without its attention: norm and MLP alone, F the MLP."""
-    layer = torch.nn.TransformerEncoderLayer(D, 1, 8, 0.0, layer_norm_eps=0.0, norm_first=norm_first)
+    layer = torch.nn.TransformerEncoderLayer(
+        D, 1, 8, 0.0, layer_norm_eps=0.0, norm_first=norm_first
+    )
     layer = layer.double().requires_grad_(False)
     for parameter in [*layer.linear1.parameters(), *layer.linear2.parameters()]:
         parameter.copy_(draw(*parameter.shape))
@@ -142,7 +159,13 @@ def variance_one_pass(draw):
 def variance_two_pass(draw):
     x = draw(D)
     rounded_mean = x.mean() + 0.1  # a coarse rounding: the last term has something to repair
-    return {"x": x, "barx": rounded_mean, "c": x - rounded_mean, "sigma": x.std(correction=0), "D": D}
+    return {
+        "x": x,
+        "barx": rounded_mean,
+        "c": x - rounded_mean,
+        "sigma": x.std(correction=0),
+        "D": D,
+    }
 
 
 @bind("EQ-VAR-WELFORD")

@@ -21,7 +21,9 @@ def batch_norm(draw):
     rows, dy = by_channel(x), by_channel(dy)
     scale = {"s": (rows.var(0, correction=0) + EPS).sqrt(), "sigma": rows.std(0, correction=0)}
     hatx = by_channel(F.batch_norm(x, None, None, training=True, eps=EPS))
-    return grads | scale | {"hatx": hatx, "w": w, "dL_dy": dy, "g": w * dy, "m": 4, "varepsilon": EPS}
+    return (
+        grads | scale | {"hatx": hatx, "w": w, "dL_dy": dy, "g": w * dy, "m": 4, "varepsilon": EPS}
+    )
 
 
 @bind("EQ-BN-PATHS")
@@ -39,9 +41,16 @@ def batch_norm_paths(draw):
 def batch_norm_jacobian(draw):
     x, w = draw(4, 3), draw(3)
     blocks = gradients.batch_norm_jacobian(x, w, eps=EPS)  # (C, m, m)
-    whole = torch.einsum("cnk,cd->nckd", blocks, torch.eye(3, dtype=x.dtype))  # as autograd lays it out
+    # as autograd lays it out
+    whole = torch.einsum("cnk,cd->nckd", blocks, torch.eye(3, dtype=x.dtype))
     hatx = F.batch_norm(x, None, None, training=True, eps=EPS)
-    return {"dy_dx": whole, "hatx": hatx, "s": (x.var(0, correction=0) + EPS).sqrt(), "w": w, "m": 4}
+    return {
+        "dy_dx": whole,
+        "hatx": hatx,
+        "s": (x.var(0, correction=0) + EPS).sqrt(),
+        "w": w,
+        "m": 4,
+    }
 
 
 @bind("EQ-LN-GRAD")
@@ -50,7 +59,9 @@ def layer_norm(draw):
     grads = named(gradients.layer_norm_backward(dy, x, (D,), w, b, EPS))
     sigma = x.std(1, correction=0)
     scale = {"s": (sigma**2 + EPS).sqrt(), "sigma": sigma, "D": D, "N": N, "varepsilon": EPS}
-    return grads | scale | {"hatx": F.layer_norm(x, (D,), eps=EPS), "w": w, "dL_dy": dy, "g": w * dy}
+    return (
+        grads | scale | {"hatx": F.layer_norm(x, (D,), eps=EPS), "w": w, "dL_dy": dy, "g": (w * dy)}
+    )
 
 
 @bind("EQ-LN-JACOBIAN")
@@ -77,7 +88,14 @@ def group_norm(draw):
     hatx = F.group_norm(x, 2, eps=EPS).reshape(groups)
     sigma = x.reshape(groups).std((2, 3), correction=0)
     grads = named((dx.reshape(groups), dw.reshape(2, 3), db.reshape(2, 3)))
-    scale = {"r": (sigma**2 + EPS).sqrt(), "sigma": sigma, "N": 2, "K": 3, "S": 2, "varepsilon": EPS}
+    scale = {
+        "r": (sigma**2 + EPS).sqrt(),
+        "sigma": sigma,
+        "N": 2,
+        "K": 3,
+        "S": 2,
+        "varepsilon": EPS,
+    }
     w, dy = w.reshape(2, 3), dy.reshape(groups)
     return grads | scale | {"hatx": hatx, "w": w, "dL_dy": dy, "h": w[..., None] * dy}
 
@@ -88,14 +106,26 @@ def instance_norm(draw):
     grads = named(gradients.instance_norm_backward(dy, x, w, b, EPS))
     sigma = x.std(2, correction=0)
     scale = {"r": (sigma**2 + EPS).sqrt(), "sigma": sigma, "N": 2, "S": 4, "varepsilon": EPS}
-    return grads | scale | {"hatx": F.instance_norm(x, eps=EPS), "w": w, "dL_dy": dy, "g": w[:, None] * dy}
+    return (
+        grads
+        | scale
+        | {"hatx": F.instance_norm(x, eps=EPS), "w": w, "dL_dy": dy, "g": (w[:, None] * dy)}
+    )
 
 
 @bind("EQ-WN-GRAD")
 def weight_norm(draw):
     v, g, dw = draw(3, D), draw(3, 1), draw(3, D)
     dv, dg = gradients.weight_norm_backward(dw, v, g)
-    return {"dL_dv": dv, "dL_dg": dg[:, 0], "dL_dW": dw, "v": v, "g": g[:, 0], "ell": v.norm(dim=1), "D": D}
+    return {
+        "dL_dv": dv,
+        "dL_dg": dg[:, 0],
+        "dL_dW": dw,
+        "v": v,
+        "g": g[:, 0],
+        "ell": v.norm(dim=1),
+        "D": D,
+    }
 
 
 @bind("EQ-RMS-GRAD")
@@ -103,7 +133,14 @@ def rms_norm(draw):
     x, w, dy = draw(N, D), draw(D), draw(N, D)
     grads = named(gradients.rms_norm_backward(dy, x, (D,), w, EPS), GRADS[:2])
     r = (x.square().mean(1) + EPS).sqrt()
-    return grads | {"hatx": F.rms_norm(x, (D,), eps=EPS), "r": r, "w": w, "dL_dy": dy, "D": D, "N": N}
+    return grads | {
+        "hatx": F.rms_norm(x, (D,), eps=EPS),
+        "r": r,
+        "w": w,
+        "dL_dy": dy,
+        "D": D,
+        "N": N,
+    }
 
 
 @bind("EQ-RMS-PATHS")
@@ -131,7 +168,15 @@ def rms_norm_radial(draw):
     x, w, dy = draw(D), draw(D), draw(D)
     dx, _ = gradients.rms_norm_backward(dy, x, (D,), w, EPS)
     hatx = F.rms_norm(x, (D,), eps=EPS)
-    return {"x": x, "dL_dx": dx, "g": w * dy, "hatx": hatx, "r": x[0] / hatx[0], "D": D, "varepsilon": EPS}
+    return {
+        "x": x,
+        "dL_dx": dx,
+        "g": w * dy,
+        "hatx": hatx,
+        "r": x[0] / hatx[0],
+        "D": D,
+        "varepsilon": EPS,
+    }
 
 
 @bind("EQ-UNIT-JACOBIAN")
@@ -180,7 +225,13 @@ def dyisru(draw):
 @bind("EQ-DYISRU-JACOBIAN")
 def dyisru_jacobian(draw):
     x, w, c = draw(D), draw(D), draw(1).exp()
-    return {"dy_dx": gradients.dyisru_jacobian(x, c, w), "x": x, "w": w, "c": c.item(), "kappa": D**0.5}
+    return {
+        "dy_dx": gradients.dyisru_jacobian(x, c, w),
+        "x": x,
+        "w": w,
+        "c": c.item(),
+        "kappa": (D**0.5),
+    }
 
 
 @bind("EQ-SOFTCAP-GRAD")

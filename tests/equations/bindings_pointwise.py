@@ -1,4 +1,6 @@
-"""Bindings of the element-wise functions: where they come from, how steep they are, what they cannot do."""
+"""Bindings of the element-wise functions:
+where they come from, how steep they are, what they cannot do.
+"""
 
 import math
 
@@ -73,11 +75,15 @@ def dyisru_exact(draw):
     x = draw(D)
     c = torch.stack([x[torch.arange(D) != i].square().sum() for i in range(D)]) + D * EPS
     values = {"x": x, "c": c, "D": D, "varepsilon": EPS}
-    return [values | {"y": y} for y in (functional.rms_norm(x, (D,), eps=EPS), functional.dyisru(x, c))]
+    return [
+        values | {"y": y} for y in (functional.rms_norm(x, (D,), eps=EPS), functional.dyisru(x, c))
+    ]
 
 
 def bounded(function, bounds, w, bend, **symbols):
-    """Three cases: far from the bounds on slope and bend, at the steepest point 0, at the sharpest bend."""
+    """Three cases: far from the bounds on slope and bend,
+    at the steepest point 0, at the sharpest bend.
+    """
     ones = torch.ones_like(w)
     places = [(bend * torch.linspace(-3, 2, D), w), (0 * ones, 2 * ones), (bend * ones, 2 * ones)]
     cases = []
@@ -85,7 +91,9 @@ def bounded(function, bounds, w, bend, **symbols):
         first, second = torch.func.grad(function), torch.func.grad(torch.func.grad(function))
         derivatives = (torch.diag(torch.vmap(f)(x.double(), gain)) for f in (first, second))
         both = dict(zip(("dy_dx", "ds_dx"), derivatives, strict=True))
-        cases.append(both | dict(zip(("ell", "M"), bounds(gain), strict=True)) | {"w": gain, **symbols})
+        cases.append(
+            both | dict(zip(("ell", "M"), bounds(gain), strict=True)) | {"w": gain, **symbols}
+        )
     return cases
 
 
@@ -137,7 +145,14 @@ def derf_gradients(draw):
     dx, dalpha, ds, dw, db = gradients.derf_backward(dy, x, number(0.7), number(0.4), w, b)
     slopes = 2 / math.sqrt(math.pi) * torch.exp(-(0.7 * x + 0.4).square())
     constants = {"x": x, "w": w, "alpha": 0.7, "s": 0.4, "pi": math.pi, "h": slopes, "N": N, "D": D}
-    derivatives = {"dL_dx": dx, "dL_dalpha": dalpha, "dL_ds": ds, "dL_dw": dw, "dL_db": db, "dL_dy": dy}
+    derivatives = {
+        "dL_dx": dx,
+        "dL_dalpha": dalpha,
+        "dL_ds": ds,
+        "dL_dw": dw,
+        "dL_db": db,
+        "dL_dy": dy,
+    }
     return constants | derivatives | {"erf": math.erf}
 
 
@@ -165,20 +180,26 @@ def conditional_mean(draw):
     x, y = draw(7), draw(7)
     knots, means = measures.conditional_mean(x, y, bins=3)
     member = torch.zeros(3, 7).double()
-    for k, rows in enumerate(x.argsort().split([2, 2, 3])):  # 7 values, cut after 7 // 3 and 14 // 3
+    # 7 values, cut after 7 // 3 and 14 // 3
+    for k, rows in enumerate(x.argsort().split([2, 2, 3])):
         member[k, rows] = 1
     case = {"x": x, "y": y, "a": knots, "m": means, "B": member, "n": member.sum(1), "K": 3, "N": 7}
     return [case | {"t": t} for t in (means, means + 0.5 * draw(3))]
 
 
 def under_normal_law(ends):
-    """Slopes of tanh at nodes whose weighted sum is an expectation, exact though it jumps at the ends."""
+    """Slopes of tanh at nodes whose weighted sum is an expectation,
+    exact though it jumps at the ends.
+    """
     edges = np.unique([*np.linspace(-12, 12, 97), *ends])  # N(0, 1) leaves 4e-33 beyond 12
     nodes, weights = np.polynomial.legendre.leggauss(16)
     half = np.diff(edges)[:, None] / 2
     x = edges[:-1, None] + half * (1 + nodes)
     weights = half * weights * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
-    return {"dy_dx": 1 / np.cosh(x.ravel()) ** 2, "E": lambda values: (values * weights.ravel()).sum()}
+    return {
+        "dy_dx": 1 / np.cosh(x.ravel()) ** 2,
+        "E": lambda values: (values * weights.ravel()).sum(),
+    }
 
 
 @bind("EQ-SATURATION")

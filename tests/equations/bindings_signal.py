@@ -1,4 +1,6 @@
-"""Bindings of lessons 00 and 08: activation functions, signal and gradient through depth, clipping, runs."""
+"""Bindings of lessons 00 and 08:
+activation functions, signal and gradient through depth, clipping, runs.
+"""
 
 import itertools
 import math
@@ -43,7 +45,9 @@ bind_curve("EQ-ELU", "ELU")
 
 @bind("EQ-LEAKY-RELU")
 def leaky_relu(draw):
-    return curve(draw, lambda x: F.leaky_relu(x, 0.2), lambda x: measures.leaky_relu_slope(x, 0.2), a=0.2)
+    return curve(
+        draw, lambda x: F.leaky_relu(x, 0.2), lambda x: measures.leaky_relu_slope(x, 0.2), a=0.2
+    )
 
 
 @bind("EQ-GELU")
@@ -95,9 +99,19 @@ def layer(draw, weight, x, upstream):
     x, bias = x.clone().requires_grad_(), draw(len(weight))
     z = weight @ x + bias
     h = torch.tanh(z)
-    jacobian = torch.autograd.functional.jacobian(lambda v: torch.tanh(weight @ v + bias), x.detach())
+    jacobian = torch.autograd.functional.jacobian(
+        lambda v: torch.tanh(weight @ v + bias), x.detach()
+    )
     (grad,) = torch.autograd.grad(h, x, upstream)
-    found = {"W": weight, "x": x, "b": bias, "z": z, "h": h, "f": np.tanh, "s": measures.tanh_slope(z)}
+    found = {
+        "W": weight,
+        "x": x,
+        "b": bias,
+        "z": z,
+        "h": h,
+        "f": np.tanh,
+        "s": (measures.tanh_slope(z)),
+    }
     return found | {"dh_dx": jacobian, "dL_dh": upstream, "dL_dx": grad, "D": D, "n": len(weight)}
 
 
@@ -111,7 +125,12 @@ def layer_bound(draw):
     weight = draw(3, D)
     u, s, _ = torch.linalg.svd(weight)
     slopes = number([0.6, 0.6, 0.6])  # equal, so that the steepest direction stays the steepest
-    worst = {"dL_dx": weight.T @ (slopes * 2 * u[:, 0]), "dL_dh": 2 * u[:, 0], "s": slopes, "c": s[0]}
+    worst = {
+        "dL_dx": weight.T @ (slopes * 2 * u[:, 0]),
+        "dL_dh": 2 * u[:, 0],
+        "s": slopes,
+        "c": (s[0]),
+    }
     cases = [layer(draw, weight, draw(D), draw(3)) for _ in range(3)]
     return [worst, *(case | {"c": measures.spectral_norm(weight)} for case in cases)]
 
@@ -130,7 +149,8 @@ def mean_field(draw):
     r = q[:-1].sqrt()
     slopes = measures.tanh_slope(r[:, None] * torch.from_numpy(z))
     tables = {
-        name: {k + 1: v for k, v in enumerate(values)} for name, values in (("lambda", rates), ("r", r))
+        name: {k + 1: v for k, v in enumerate(values)}
+        for name, values in (("lambda", rates), ("r", r))
     }
     tables["s"] = {k + 1: row.numpy() for k, row in enumerate(slopes)}
     values = {"q": dict(enumerate(q)), "w": 1.7, "f": np.tanh, "z": z, "E": lambda v: weights @ v}
@@ -156,7 +176,11 @@ def init(draw):
     return [
         case,
         case
-        | {"E": lambda v: v, "z": (forward * squares["q"]).sqrt(), "g": (backward * squares["p"]).sqrt()},
+        | {
+            "E": lambda v: v,
+            "z": (forward * squares["q"]).sqrt(),
+            "g": ((backward * squares["p"]).sqrt()),
+        },
     ]
 
 

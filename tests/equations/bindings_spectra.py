@@ -65,7 +65,8 @@ def residual(draw):
         return found | dict(zip(("lambda", "r"), eigenvalues, strict=True))
 
     basis, eye = draw(D, D), torch.eye(D).double()
-    branch = basis @ torch.diag(number([0.4, -0.1, 0.2, -0.5])) @ torch.linalg.inv(basis)  # real eigenvalues
+    # real eigenvalues
+    branch = basis @ torch.diag(number([0.4, -0.1, 0.2, -0.5])) @ torch.linalg.inv(basis)
     return [case(branch), case(0.3 * eye), case(-0.3 * eye)]
 
 
@@ -74,14 +75,25 @@ def residual_chain(draw):
     def case(first, second):
         a, b = (torch.eye(D).double() + branch for branch in (first, second))
         norms = (measures.spectral_norm(branch) for branch in (first, second))
-        return {"A": a, "B": b, "P": b @ a, "D": D, **dict(zip("ab", norms, strict=True)), **extremes(b @ a)}
+        return {
+            "A": a,
+            "B": b,
+            "P": b @ a,
+            "D": D,
+            **dict(zip("ab", norms, strict=True)),
+            **extremes(b @ a),
+        }
 
     def branch(size):
         matrix = draw(D, D)
         return size * matrix / measures.spectral_norm(matrix)
 
     eye = torch.eye(D).double()
-    return [case(branch(0.3), branch(0.6)), case(0.3 * eye, 0.6 * eye), case(-0.3 * eye, -0.6 * eye)]
+    return [
+        case(branch(0.3), branch(0.6)),
+        case(0.3 * eye, 0.6 * eye),
+        case(-0.3 * eye, -0.6 * eye),
+    ]
 
 
 # Rank and bounds
@@ -121,7 +133,14 @@ def condition(draw):
 def singular_bounds(draw):
     def case(weight, g):
         low, high = measures.gradient_bounds(weight)
-        return {"W": weight, "g": g, "d": weight.T @ g, "n": len(g), "sigma_low": low, "sigma_max": high}
+        return {
+            "W": weight,
+            "g": g,
+            "d": weight.T @ g,
+            "n": len(g),
+            "sigma_low": low,
+            "sigma_max": high,
+        }
 
     wide, tall = draw(3, 5), draw(5, 3)
     u = torch.linalg.svd(wide).U
@@ -149,7 +168,14 @@ def chain_bound(draw):
 @bind("EQ-PATH-NORM")
 def path_norm(draw):
     first, second = draw(3, D), draw(2, 3)
-    return {"W": first, "V": second, "psi": measures.path_norm([first, second]), "K": 2, "n": 3, "D": D}
+    return {
+        "W": first,
+        "V": second,
+        "psi": measures.path_norm([first, second]),
+        "K": 2,
+        "n": 3,
+        "D": D,
+    }
 
 
 # Gradient descent
@@ -162,7 +188,12 @@ def gd_quadratic(draw):
     def case(start, step):
         path = measures.descend(torch.diag(eigenvalues), start, step, 3)
         factor = measures.contraction(eigenvalues, step)
-        return {"e": {k: e.numpy() for k, e in enumerate(path)}, "a": eigenvalues, "eta": step, "r": factor}
+        return {
+            "e": {k: e.numpy() for k, e in enumerate(path)},
+            "a": eigenvalues,
+            "eta": step,
+            "r": factor,
+        }
 
     slowest = number([2.0, 0.0, 0.0])
     return [case(slowest, 0.4), case(draw(3), 0.4), case(draw(3), 1.4)]

@@ -1,16 +1,18 @@
 r"""Evaluate the LaTeX of notebooks/reference/equations.md: a formula becomes a check on numbers.
 
-A relation is `left = right`, or with \leq, \approx, \leftarrow; a block separates them by `, \qquad`, or by a
-line break inside \begin{gathered} where they would not fit on one line.
+A relation is `left = right`, or with \leq, \approx, \leftarrow; a block separates them by `,
+\qquad`, or by a line break inside \begin{gathered} where they would not fit on one line.
 
     sum      = [+ | -] product {(+ | -) product}
     product  = factor {[\cdot | /] factor}              juxtaposition multiplies
     factor   = \sum_{i=1}^{D} product | \max_{i} product | \tanh[^{sum}] factor | atom[^{sum}]
-    atom     = number | name[_{indices}] | F(sum) | \frac{}{} | \sqrt{} | () [] \lVert\rVert \lvert\rvert
+    atom     = number | name[_{indices}] | F(sum) | \frac{}{} | \sqrt{}
+             | () [] \lVert\rVert \lvert\rvert
 
-A parsed expression is a function of an environment: a dict from names to numbers, arrays (indexed from 1),
-dicts from index to value, or functions. Names lose their typesetting: \hat{x} is hatx, v^{\mathrm{run}} is
-v_run, \frac{\partial L}{\partial x_{i}} is dL_dx with index i. A name without index is the whole array.
+A parsed expression is a function of an environment: a dict from names to numbers, arrays (indexed
+from 1), dicts from index to value, or functions. Names lose their typesetting: \hat{x} is hatx,
+v^{\mathrm{run}} is v_run, \frac{\partial L}{\partial x_{i}} is dL_dx with index i. A name without
+index is the whole array.
 """
 
 import itertools
@@ -66,7 +68,8 @@ class Relation:
     left: object
     right: object
     free: dict  # index letter of the left side -> (name, axis) where it stands
-    spans: dict = field(repr=False)  # kind of part -> [(start, ..., end)] in tokens, for planting errors
+    # kind of part -> [(start, ..., end)] in tokens, for planting errors
+    spans: dict = field(repr=False)
 
     @classmethod
     def parse(cls, tokens):
@@ -81,7 +84,9 @@ class Relation:
         return cls(tokens, tokens[at], *sides, free, spans)
 
     def sides(self, env):
-        r"""(left, right) at every value of the free indices; left of \leftarrow is the new value."""
+        r"""(left, right) at every value of the free indices;
+        left of \leftarrow is the new value.
+        """
         after = env | env["new"] if self.sign == r"\leftarrow" else env
         ranges = [span_of(env[name], axis) for name, axis in self.free.values()]
         for values in itertools.product(*ranges):
@@ -90,14 +95,25 @@ class Relation:
 
 
 def span_of(value, axis):
-    return [k for k in value if k > 0] if isinstance(value, dict) else range(1, np.shape(value)[axis] + 1)
+    return (
+        [k for k in value if k > 0]
+        if isinstance(value, dict)
+        else range(1, np.shape(value)[axis] + 1)
+    )
 
 
 class Parser:
     def __init__(self, tokens, start, end):
         self.tokens, self.at, self.end = tokens, start, end
         self.used, self.bound = {}, set()
-        self.spans = {"term": [], "factor": [], "indices": [], "fraction": [], "root": [], "power": []}
+        self.spans = {
+            "term": [],
+            "factor": [],
+            "indices": [],
+            "fraction": [],
+            "root": [],
+            "power": [],
+        }
 
     # Tokens
 
@@ -107,7 +123,9 @@ class Parser:
     def take(self, *expected):
         token = self.peek()
         if token is None or (expected and token not in expected):
-            raise SyntaxError(f"expected {expected or 'more'} at {self.at} of {' '.join(self.tokens)}")
+            raise SyntaxError(
+                f"expected {expected or 'more'} at {self.at} of {' '.join(self.tokens)}"
+            )
         self.at += 1
         return token
 
@@ -178,7 +196,11 @@ class Parser:
         name, axis = self.used.get(index, (None, None))
 
         def value(env):
-            span = range(round(first(env)), round(last(env)) + 1) if first else span_of(env[name], axis)
+            span = (
+                range(round(first(env)), round(last(env)) + 1)
+                if first
+                else span_of(env[name], axis)
+            )
             return reduce([body(env | {index: k}) for k in span])
 
         return value
@@ -231,7 +253,9 @@ class Parser:
         return self.lookup(name, indices)
 
     def symbol(self):
-        """A name with all that belongs to it, and its indices as (function of env, letter or None)."""
+        """A name with all that belongs to it,
+        and its indices as (function of env, letter or None).
+        """
         accent = self.accept(*ACCENTS) or ""
         name = self.braced(self.take) if accent else self.word() or self.take()
         name = (accent + name).replace("\\", "")

@@ -1,10 +1,22 @@
-r"""Every way of getting one thing wrong in a relation of latex.py: a name for it, and the tokens with it."""
+r"""Every way of getting one thing wrong in a relation of latex.py:
+a name for it, and the tokens with it.
+"""
 
 
 def mutants(relation):
     """(name, tokens) of every planted error; the name quotes the place in the original."""
     tokens, spans = relation.tokens, relation.spans
-    for plant in (signs, indices, transposed, numbers, powers, dropped, fractions, roots, eps_moved):
+    for plant in (
+        signs,
+        indices,
+        transposed,
+        numbers,
+        powers,
+        dropped,
+        fractions,
+        roots,
+        eps_moved,
+    ):
         for what, start, end, replacement in plant(tokens, spans):
             place = "".join(tokens[max(start - 4, 0) : end + 3])
             yield f"{what}: {place}", [*tokens[:start], *replacement, *tokens[end:]]
@@ -17,7 +29,9 @@ def signs(tokens, spans):
 
 
 def indices(tokens, spans):
-    places = [k for start, end in spans["indices"] for k in range(start, end) if tokens[k].isalpha()]
+    places = [
+        k for start, end in spans["indices"] for k in range(start, end) if tokens[k].isalpha()
+    ]
     letters = sorted({tokens[k] for k in places})
     for k in places:
         for letter in letters:

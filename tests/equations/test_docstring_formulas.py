@@ -1,4 +1,6 @@
-"""The formulas that docstrings of normlib state in plain text are evaluated and compared with autograd."""
+"""The formulas that docstrings of normlib state in
+plain text are evaluated and compared with autograd.
+"""
 
 import math
 import re
@@ -20,7 +22,9 @@ def formula(function, name: str) -> str:
 
 
 def python(text: str) -> str:
-    """w x / sqrt(x^2) as Python: a space multiplies, ^ is a power, |v| a length, sum goes to the end."""
+    """w x / sqrt(x^2) as Python:
+    a space multiplies, ^ is a power, |v| a length, sum goes to the end.
+    """
     text = re.sub(r"(-?)\bsum (?:over the rows of )?(?=\w)(.+)$", r"\1sum(\2)", text)
     text = re.sub(r"\|\|(.+?)\|\|", r"|\1|", text)
     parts = [part for part in ATOM.findall(text) if part]
@@ -53,7 +57,9 @@ def evaluated(function, name: str, env: dict, axis: int = -1) -> torch.Tensor:
 
 
 def draw(*shape):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(sum(shape)))
+    return torch.randn(
+        *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(sum(shape))
+    )
 
 
 @pytest.fixture
@@ -77,7 +83,13 @@ def statistics(env, axis):
     mean = env["x"].mean(axis, keepdim=True)
     var = env["x"].var(axis, correction=0, keepdim=True)
     s = (var + EPS).sqrt()
-    return {"mean": mean, "var": var, "s": s, "xhat": (env["x"] - mean) / s, "g": env["w"] * env["dy"]}
+    return {
+        "mean": mean,
+        "var": var,
+        "s": s,
+        "xhat": (env["x"] - mean) / s,
+        "g": (env["w"] * env["dy"]),
+    }
 
 
 FORWARD = {
@@ -104,7 +116,9 @@ def test_a_standardized_output(env, function):
     axis = STANDARDIZE[function]
     there = env | statistics(env, axis)
     if axis == 0:
-        expected = functional.batch_norm(env["x"], None, None, env["w"], env["b"], training=True, eps=EPS)
+        expected = functional.batch_norm(
+            env["x"], None, None, env["w"], env["b"], training=True, eps=EPS
+        )
     else:
         expected = functional.layer_norm(env["x"], (4,), env["w"], env["b"], EPS)
     assert torch.allclose(evaluated(function, "y", there), expected)
@@ -113,7 +127,9 @@ def test_a_standardized_output(env, function):
 def test_weight_normalization():
     v, g = draw(3, 4), draw(3, 1)
     there = {"v": v, "g": g}
-    assert torch.allclose(evaluated(functional.weight_norm, "w", there), functional.weight_norm(v, g))
+    assert torch.allclose(
+        evaluated(functional.weight_norm, "w", there), functional.weight_norm(v, g)
+    )
 
 
 def backward(env, out, **leaves):
@@ -136,7 +152,11 @@ def test_gradients_of_batch_norm(env):
 
 def test_gradients_of_layer_norm(env):
     out = functional.layer_norm(env["x"], (4,), env["w"], env["b"], EPS)
-    same(gradients.layer_norm_backward, env | by_name(statistics(env, -1)), backward(env, out, dx=env["x"]))
+    same(
+        gradients.layer_norm_backward,
+        env | by_name(statistics(env, -1)),
+        backward(env, out, dx=env["x"]),
+    )
 
 
 def by_name(values):
@@ -160,16 +180,22 @@ def test_gradients_of_rms_norm(env):
 def test_gradients_of_dyt(env):
     out = FORWARD[functional.dyt](env)
     expected = backward(env, out, dx=env["x"], dalpha=env["alpha"], dw=env["w"], db=env["b"])
-    assert torch.allclose(evaluated(gradients.dyt_backward, "dyt", env), FORWARD[functional.dyt](env))
+    assert torch.allclose(
+        evaluated(gradients.dyt_backward, "dyt", env), FORWARD[functional.dyt](env)
+    )
     there = env | {"t": evaluated(gradients.dyt_backward, "t", env)}
     dalpha = expected.pop("dalpha")
-    assert torch.allclose(evaluated(gradients.dyt_backward, "dalpha", there, axis=(0, 1)).flatten(), dalpha)
+    assert torch.allclose(
+        evaluated(gradients.dyt_backward, "dalpha", there, axis=(0, 1)).flatten(), dalpha
+    )
     same(gradients.dyt_backward, there, expected, axis=0)
 
 
 def test_gradients_of_derf(env):
     out = FORWARD[functional.derf](env)
-    expected = backward(env, out, dx=env["x"], dalpha=env["alpha"], ds=env["s"], dw=env["w"], db=env["b"])
+    expected = backward(
+        env, out, dx=env["x"], dalpha=env["alpha"], ds=env["s"], dw=env["w"], db=env["b"]
+    )
     assert torch.allclose(evaluated(gradients.derf_backward, "derf", env), out)
     there = env | {"h": evaluated(gradients.derf_backward, "h", env)}
     for name in ("dalpha", "ds"):
@@ -229,13 +255,18 @@ TESTED |= {gradients.dyisru_backward, gradients.softcap_backward, gradients.soft
 TESTED |= {gradients.derf_backward}
 
 
-@pytest.mark.parametrize("package", [functional, fused, gradients], ids=lambda package: package.__name__)
+@pytest.mark.parametrize(
+    "package", [functional, fused, gradients], ids=lambda package: package.__name__
+)
 def test_no_docstring_states_a_formula_that_nobody_evaluates(package):
-    """A new formula `y = …`, `w = …` or `dx = …` needs a test above, and its function a place in TESTED."""
+    """A new formula `y = …`, `w = …` or `dx = …` needs a test above,
+    and its function a place in TESTED.
+    """
     for name in package.__all__:
         function = getattr(package, name)
         if re.search(r"(?m)^.*\b(y|w|dx) = ", function.__doc__ or "") and function not in TESTED:
             assert name in OTHERWISE, f"{name}: evaluate its formula in {__file__}"
 
 
-OTHERWISE = {"weight_norm_backward"}  # dW is no gradient in the output: EQ-WN-GRAD is evaluated instead
+# dW is no gradient in the output: EQ-WN-GRAD is evaluated instead
+OTHERWISE = {"weight_norm_backward"}

@@ -1,4 +1,6 @@
-"""Every formula of equations.md is evaluated and agrees with the code; every error planted in it shows."""
+"""Every formula of equations.md is evaluated and agrees with the code;
+every error planted in it shows.
+"""
 
 import re
 from pathlib import Path
@@ -20,7 +22,8 @@ from tests.equations.mutants import mutants
 TEXT = (Path(__file__).parents[2] / "notebooks/reference/equations.md").read_text("utf-8")
 BLOCKS = latex.blocks(TEXT)
 RELATIONS = {tag: latex.relations(block) for tag, block in BLOCKS.items()}
-NO_VALUE = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)  # an index out of range, say
+# an index out of range, say
+NO_VALUE = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 
 DELTA = "delta is symmetric in its indices"
 DIAGONAL = "under delta the two indices are the same"
@@ -47,7 +50,8 @@ EQUIVALENT = {  # planted errors that are none: tag -> name -> reason
         r"no term: }(ax+b)=\mathrm": "it holds for every b, so for 0",
     },
 }
-MISTAKES = {  # of the sources and of their readers: tag -> what the page says -> what it must not say
+# of the sources and of their readers: tag -> what the page says -> what it must not say
+MISTAKES = {
     "EQ-RMS-GRAD": (
         r"\frac{1}{r_{n}} \left( w_{i}\, \frac{\partial L}{\partial y_{n,i}}",
         r"\frac{w_{i}}{r_{n}} \left( \frac{\partial L}{\partial y_{n,i}}",
@@ -60,11 +64,17 @@ MISTAKES = {  # of the sources and of their readers: tag -> what the page says -
     "EQ-BN-RUNNING": (r"\frac{m}{m - 1}\, \sigma_{c}^{2}", r"\sigma_{c}^{2}"),
     "EQ-PRE-LN": (r"x + F(\mathrm{LN}(x))", r"\mathrm{LN}(x + F(x))"),
     "EQ-POST-LN": (r"\mathrm{LN}(x + F(x))", r"x + F(\mathrm{LN}(x))"),
-    "EQ-RMS": (r"\sum_{j=1}^{D} x_{j}^{2} + \varepsilon}", r"\sum_{j=1}^{D} x_{j}^{2}} + \varepsilon"),
+    "EQ-RMS": (
+        r"\sum_{j=1}^{D} x_{j}^{2} + \varepsilon}",
+        r"\sum_{j=1}^{D} x_{j}^{2}} + \varepsilon",
+    ),
     "EQ-RMS-VAR": (r"\frac{q}{q + \varepsilon}", r"\frac{1}{r^{2}}"),
     "EQ-RMS-SPECTRUM": (r"\frac{1}{r},", r"\frac{1}{r \sqrt{D}},"),
     "EQ-FLOPS": (r"4 D + 2", r"3 D + 2"),
-    "EQ-BERNOULLI": (r"\left( u_{i} - \frac{1}{D} \right)", r"\left( \frac{1}{u_{i}} - \frac{1}{D} \right)"),
+    "EQ-BERNOULLI": (
+        r"\left( u_{i} - \frac{1}{D} \right)",
+        r"\left( \frac{1}{u_{i}} - \frac{1}{D} \right)",
+    ),
     "EQ-DYT-BOUNDS": (r"\frac{4}{3 \sqrt{3}}\, \frac{\alpha^{2}}{\kappa}", r"\alpha"),
     "EQ-DYISRU-BOUNDS": (r"\frac{\kappa}{\sqrt{c}}", r"\frac{\kappa}{c}"),
     "EQ-DYISRU-EXACT": (r"\sum_{j=1}^{D} x_{j}^{2} - x_{i}^{2}", r"\sum_{j=1}^{D} x_{j}^{2}"),
@@ -91,12 +101,18 @@ def agrees(relation, cases):
     for env in cases:
         pairs = list(relation.sides(env))
         found.append(
-            [np.concatenate([np.ravel(side) for side in sides]) for sides in zip(*pairs, strict=True)]
+            [
+                np.concatenate([np.ravel(side) for side in sides])
+                for sides in zip(*pairs, strict=True)
+            ]
         )
     if relation.sign == r"\leq":  # never above, and in one case equal throughout
         below = all((left <= right + 1e-9).all() for left, right in found)
-        return bool(below and any(np.allclose(left, right, rtol=1e-9, atol=0.0) for left, right in found))
-    # A step of 1e-5 neglects about 1e-5 of the change. Else: sums of some 20 float64 numbers of order 1.
+        return bool(
+            below and any(np.allclose(left, right, rtol=1e-9, atol=0.0) for left, right in found)
+        )
+    # A step of 1e-5 neglects about 1e-5 of the change. Else: sums of some 20 float64 numbers of
+    # order 1.
     rtol, atol = (1e-3, 0.0) if relation.sign == r"\approx" else (1e-9, 1e-9)
     return all(np.allclose(left, right, rtol=rtol, atol=atol) for left, right in found)
 

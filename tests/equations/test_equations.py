@@ -1,4 +1,6 @@
-"""Tags hold together: equations.md, the docstrings of normlib, tests and lessons, in both directions."""
+"""Tags hold together: equations.md, the docstrings of normlib,
+tests and lessons, in both directions.
+"""
 
 import ast
 import json
@@ -28,10 +30,13 @@ def entries():
 
 
 def docstrings():
-    """Dotted name -> docstring of every function and class of both packages, under its public path."""
+    """Dotted name -> docstring of every function and class of both packages,
+    under its public path.
+    """
     found = {}
     for path in sorted(path for house in HOUSES for path in (ROOT / house).rglob("*.py")):
-        module = ".".join(path.relative_to(ROOT).with_suffix("").parts[:2])  # normlib.gradients for its files
+        # normlib.gradients for its files
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts[:2])
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 found[f"{module}.{node.name}"] = ast.get_docstring(node) or ""
@@ -78,6 +83,8 @@ def test_a_lesson_states_equations_in_the_same_characters(path):
     text = markdown(path)
     assert set(TAG.findall(text)) <= set(BLOCKS)
     stated = re.findall(r"^\*\*\[(EQ-[A-Z0-9-]+)\]\*\*\s*\n(\$\$.+?\$\$)", text, re.M | re.S)
-    assert len(stated) == len(re.findall(r"^\*\*\[EQ-", text, re.M)), "a tag in bold stands above its formula"
+    assert len(stated) == len(re.findall(r"^\*\*\[EQ-", text, re.M)), (
+        "a tag in bold stands above its formula"
+    )
     for tag, shown in stated:
         assert shown == BLOCKS[tag], tag

@@ -9,8 +9,20 @@ from tests.equations import latex
 
 PAGES = Path(__file__).parents[2] / "notebooks/reference"
 BLOCKS = latex.blocks((PAGES / "equations.md").read_text("utf-8"))
-COMMANDS = {r"\frac", r"\sqrt", r"\partial", r"\cdot", r"\qquad", r"\begin", r"\end", r"\top", r"\mathbf"}
-COMMANDS |= latex.IGNORED | latex.RELATIONS | latex.ACCENTS | set(latex.ELEMENTWISE) | set(latex.REDUCTIONS)
+COMMANDS = {
+    r"\frac",
+    r"\sqrt",
+    r"\partial",
+    r"\cdot",
+    r"\qquad",
+    r"\begin",
+    r"\end",
+    r"\top",
+    r"\mathbf",
+}
+COMMANDS |= (
+    latex.IGNORED | latex.RELATIONS | latex.ACCENTS | set(latex.ELEMENTWISE) | set(latex.REDUCTIONS)
+)
 COMMANDS |= {*latex.PAIRS, *latex.PAIRS.values()}
 
 
@@ -23,7 +35,9 @@ def letters(formula):
 def explained():
     """Letters in the first column of notation.md's tables."""
     rows = re.findall(r"^\| ([^|]+) \|", (PAGES / "notation.md").read_text("utf-8"), re.M)
-    return set().union(*(letters(formula) for row in rows for formula in re.findall(r"\$([^$]+)\$", row)))
+    return set().union(
+        *(letters(formula) for row in rows for formula in re.findall(r"\$([^$]+)\$", row))
+    )
 
 
 @pytest.mark.parametrize("tag", BLOCKS)
@@ -32,5 +46,7 @@ def test_every_letter_is_explained(tag):
 
 
 def test_the_reader_of_letters():
-    found = letters(r"\hat{x}_{n,i} \leq \mathrm{LN}(a) \sqrt{\varepsilon} \frac{\partial L}{\partial y}")
+    found = letters(
+        r"\hat{x}_{n,i} \leq \mathrm{LN}(a) \sqrt{\varepsilon} \frac{\partial L}{\partial y}"
+    )
     assert found == {"x", "n", "i", "a", r"\varepsilon", "L", "y"}

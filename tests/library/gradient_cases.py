@@ -1,4 +1,6 @@
-"""Formulas to differentiate and their closed-form backwards; nothing else of normlib has a part in it."""
+"""Formulas to differentiate and their closed-form backwards;
+nothing else of normlib has a part in it.
+"""
 
 import math
 from collections.abc import Callable
@@ -26,13 +28,17 @@ def per_channel(p, x):
 
 
 def split(groups):
-    """(N, C, ...) -> (N, groups, channels of a group, positions); None means a group per channel."""
+    """(N, C, ...) -> (N, groups, channels of a group, positions);
+    None means a group per channel.
+    """
     return lambda x: x.reshape(x.shape[0], groups or x.shape[1], -1, math.prod(x.shape[2:]))
 
 
 def channel_norm(groups, dims):
     def formula(x, w, b):
-        return standardized(split(groups)(x), dims).reshape(x.shape) * per_channel(w, x) + per_channel(b, x)
+        return standardized(split(groups)(x), dims).reshape(x.shape) * per_channel(
+            w, x
+        ) + per_channel(b, x)
 
     return formula
 
@@ -112,7 +118,10 @@ CASES = {
     **{f"layer_norm {s}": row_case(s, rows, centre=True) for s, rows in ROWS},
     **{f"rms_norm {s}": row_case(s, rows, centre=False) for s, rows in ROWS},
     **{f"batch_norm {s}": channel_case("batch_norm", s, None, (0, 3), batch_norm) for s in IMAGES},
-    **{f"instance_norm {s}": channel_case("instance_norm", s, None, (3,), instance_norm) for s in IMAGES[1:]},
+    **{
+        f"instance_norm {s}": channel_case("instance_norm", s, None, (3,), instance_norm)
+        for s in IMAGES[1:]
+    },
     **{
         f"group_norm {s}": channel_case(
             "group_norm", s, 2, (2, 3), lambda x, w, b: F.group_norm(x, 2, w, b, EPS)
@@ -138,7 +147,9 @@ CASES = {
         positive=1,
     ),
     "softcap": Case(
-        lambda x: 1.5 * torch.tanh(x / 1.5), lambda dy, x: gradients.softcap_backward(dy, x, 1.5), [(3, 4)]
+        lambda x: 1.5 * torch.tanh(x / 1.5),
+        lambda dy, x: gradients.softcap_backward(dy, x, 1.5),
+        [(3, 4)],
     ),
 }
 

@@ -1,4 +1,7 @@
-"""What the tests of the kernels share. Without a GPU the kernels run in the interpreter, see conftest.py."""
+"""What the tests of the kernels share.
+
+Without a GPU the kernels run in the interpreter, see conftest.py.
+"""
 
 import sys
 
@@ -25,7 +28,9 @@ def draw(*shape, seed=0, dtype=torch.float32, mean=0.5):
 
 
 def assert_near(got, want, dtype, size, steps):
-    """got has dtype, and is want but for its own rounding and steps roundings of numbers as large as size."""
+    """got has dtype, and is want but for its own rounding
+    and steps roundings of numbers as large as size.
+    """
     assert got.dtype == dtype
     cut_off = is_interpreted() and dtype == torch.bfloat16
     error = steps * torch.finfo(computed_in(dtype)).eps * (size + want.abs())
@@ -33,7 +38,9 @@ def assert_near(got, want, dtype, size, steps):
 
 
 def steps_of(*sizes):
-    """Roundings on the way to a value: some 8, and those of sums, whose error grows with their logarithm."""
+    """Roundings on the way to a value:
+    some 8, and those of sums, whose error grows with their logarithm.
+    """
     return 8 + sum(torch.tensor(size).log2().item() for size in sizes if size > 0)
 
 

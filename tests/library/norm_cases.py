@@ -18,7 +18,16 @@ PER_CHANNEL = {"batch_norm", "batch_norm_eval", "group_norm", "instance_norm"}
 SHAPES = {  # smallest; prime; every rank that torch takes; a row longer than a vector register
     "batch_norm": [(2, 1), (5, 3), (2, 7, 3), (4, 3, 5, 2), (2, 3, 1, 3, 2), (67, 2)],
     "batch_norm_eval": [(1, 1), (5, 3), (2, 7, 3), (4, 3, 5, 2), (2, 3, 1, 3, 2)],
-    "layer_norm": [(7,), (1, 1), (5, 1), (3, 7), (2, 5, 13), (2, 1, 4, 5), (2, 3, 1, 3, 2), (2, 384)],
+    "layer_norm": [
+        (7,),
+        (1, 1),
+        (5, 1),
+        (3, 7),
+        (2, 5, 13),
+        (2, 1, 4, 5),
+        (2, 3, 1, 3, 2),
+        (2, 384),
+    ],
     "layer_norm_2": [(1, 1), (3, 7), (2, 5, 13), (2, 1, 4, 5)],
     "rms_norm": [(7,), (1, 1), (5, 1), (3, 7), (2, 5, 13), (2, 1, 4, 5), (2, 3, 1, 3, 2), (2, 384)],
     "group_norm": [(2, 2), (3, 4), (1, 6, 5), (2, 4, 3, 5), (2, 4, 1, 3, 2), (2, 26, 7)],
@@ -43,19 +52,24 @@ def draw(*shape, seed=0, dtype=torch.float64):
 
 def parameters(norm, shape, dtype=torch.float64):
     """weight and bias, or weight alone, of norm on an input of shape; all different."""
-    size = shape[1:2] if norm in PER_CHANNEL else shape[-2:] if norm == "layer_norm_2" else shape[-1:]
+    size = (
+        shape[1:2] if norm in PER_CHANNEL else shape[-2:] if norm == "layer_norm_2" else shape[-1:]
+    )
     both = [draw(*size, seed=1, dtype=dtype), draw(*size, seed=2, dtype=dtype)]
     return both[:1] if norm == "rms_norm" else both
 
 
 def apply(functional, norm, x, weight=None, bias=None, eps=EPS):
-    """The norm on x, by functional.py's or torch's functions; batch_norm_eval has fixed statistics."""
+    """The norm on x, by functional.py's or torch's functions;
+    batch_norm_eval has fixed statistics.
+    """
     match norm:
         case "batch_norm":
             return functional.batch_norm(x, None, None, weight, bias, training=True, eps=eps)
         case "batch_norm_eval":
             dtype = x.dtype if weight is None else weight.dtype
-            mean = (torch.arange(x.shape[1]) % 5 / 4 - 0.5).to(dtype)  # exact in every dtype, its square too
+            # exact in every dtype, its square too
+            mean = (torch.arange(x.shape[1]) % 5 / 4 - 0.5).to(dtype)
             return functional.batch_norm(x, mean, mean.square() + 0.5, weight, bias, eps=eps)
         case "layer_norm":
             return functional.layer_norm(x, x.shape[-1:], weight, bias, eps)

@@ -1,4 +1,6 @@
-"""What the tests of surgery share: norms as other libraries write them, trained layers, snapshots."""
+"""What the tests of surgery share:
+norms as other libraries write them, trained layers, snapshots.
+"""
 
 import torch
 from torch import nn

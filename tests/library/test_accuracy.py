@@ -1,7 +1,9 @@
-"""float32 results against float64 ones on the same numbers: never far behind torch's own float32 layers.
+"""float32 results against float64 ones on the same numbers:
+never far behind torch's own float32 layers.
 
-An error is relative to the largest magnitude of the true result; D = 2 is left out, where the true gradient
-of a centring norm cancels to almost nothing and every float32 layer is far off in this measure.
+An error is relative to the largest magnitude of the true result; D = 2 is left out, where the true
+gradient of a centring norm cancels to almost nothing and every float32 layer is far off in this
+measure.
 """
 
 import itertools
@@ -14,7 +16,8 @@ from torch.testing import assert_close
 from normlib import functional, fused
 from tests.library.norm_cases import apply, draw, output_and_gradients, parameters
 
-TWO_ULP = 2.4e-7  # what float32 may lose in a few operations, whatever torch's own error happens to be
+# what float32 may lose in a few operations, whatever torch's own error happens to be
+TWO_ULP = 2.4e-7
 SIZES = (8, 64, 1000)
 MEANS = (0, 1e2, 1e4, 1e6)  # in standard deviations
 SCALES = (1e-6, 1, 1e6)
@@ -30,7 +33,9 @@ SHAPES = {
 
 
 def sample(norm, size, mean, scale, seed):
-    """float32 input of standard deviation scale and mean `mean` standard deviations, and parameters."""
+    """float32 input of standard deviation scale and mean `mean` standard deviations,
+    and parameters.
+    """
     shape = SHAPES[norm](size)
     x = ((draw(*shape, seed=seed) - 1 + mean) * scale).float()
     if norm == "weight_norm":
@@ -75,7 +80,8 @@ def excess_over_torch(norm, size, mean, scale):
     inputs = [sample(norm, size, mean, scale, seed) for seed in range(2)]
     samples = [(tensors, results(F, norm, torch.float64, tensors)) for tensors in inputs]
     ours, theirs = (worst_error(library, norm, samples) for library in (functional, F))
-    theirs[:2] = 0.0  # no credit here: one row's arithmetic loses nothing far from zero, as torch's own does
+    # no credit here: one row's arithmetic loses nothing far from zero, as torch's own does
+    theirs[:2] = 0.0
     return ours / theirs.clamp(min=TWO_ULP)
 
 
@@ -103,7 +109,8 @@ def test_running_statistics_are_the_true_ones_rounded_once():  # [EQ-BN-RUNNING]
     x = ((draw(1000, 50) - 1) + 1e4).float()
     mean, var = torch.zeros(50), torch.zeros(50)
     functional.batch_norm(x, mean, var, training=True, momentum=1.0)
-    half_ulp = 1.01 * torch.finfo(torch.float32).eps / 2  # 1% for the arithmetic before the rounding
+    # 1% for the arithmetic before the rounding
+    half_ulp = 1.01 * torch.finfo(torch.float32).eps / 2
     assert_close(mean.double(), x.double().mean(0), rtol=half_ulp, atol=0)
     assert relative_error(var, x.double().var(0)) <= TWO_ULP
 

@@ -24,7 +24,13 @@ GOOD = {  # the arguments that forward and backward share
     "derf": {"input": X, "alpha": draw(1), "shift": draw(1), "weight": FIVE, "bias": FIVE},
     "softcap": {"input": X, "cap": 3.0},
 }
-NO_INPUT = [None, [[1.0, 2.0]], torch.ones(4, 6, 5).long(), torch.ones(4, 6, 5).cfloat(), torch.tensor(1)]
+NO_INPUT = [
+    None,
+    [[1.0, 2.0]],
+    torch.ones(4, 6, 5).long(),
+    torch.ones(4, 6, 5).cfloat(),
+    torch.tensor(1),
+]
 ONE = draw(1)  # broadcasts: no error where that is allowed
 POINTWISE = ("dyt", "dyisru", "derf")
 NO_VECTOR = [ONE, draw(4, 1), draw(7), [1.0], 2.0, draw(2, 4, 6, 5)]
@@ -101,7 +107,8 @@ def test_what_the_forward_refuses_is_refused_in_the_same_words(norm, name, value
 
 
 @pytest.mark.parametrize(
-    ("norm", "shape"), [("batch_norm", (1, 6)), ("group_norm", (1, 2)), ("instance_norm", (4, 6, 1))]
+    ("norm", "shape"),
+    [("batch_norm", (1, 6)), ("group_norm", (1, 2)), ("instance_norm", (4, 6, 1))],
 )
 def test_one_value_has_no_variance(norm, shape):
     x = draw(*shape)
@@ -131,7 +138,11 @@ def test_a_gradient_that_is_none_is_refused(norm):
 
 
 def test_softmax_refuses_what_torch_refuses():
-    for x, dim, kind in [(X.long(), -1, NotImplementedError), (X, 3, IndexError), (None, 0, TypeError)]:
+    for x, dim, kind in [
+        (X.long(), -1, NotImplementedError),
+        (X, 3, IndexError),
+        (None, 0, TypeError),
+    ]:
         assert type(error_of(gradients.softmax_backward, grad_output=X, input=x, dim=dim)) is kind
     assert type(error_of(torch.softmax, input=X, dim=3)) is IndexError
 
@@ -139,7 +150,9 @@ def test_softmax_refuses_what_torch_refuses():
 @pytest.mark.parametrize("name", ["unit_vector", "softmax"])
 def test_a_jacobian_needs_rows(name):
     jacobian = getattr(gradients, f"{name}_jacobian")
-    with pytest.raises(RuntimeError, match=r"needs rows \(\.\.\., D\), got a tensor of shape \(\)\. Add"):
+    with pytest.raises(
+        RuntimeError, match=r"needs rows \(\.\.\., D\), got a tensor of shape \(\)\. Add"
+    ):
         jacobian(torch.tensor(1.0))
     with pytest.raises(NotImplementedError, match=r"torch\.int64"):
         jacobian(torch.arange(3))

@@ -1,4 +1,6 @@
-"""Bad input to functional.py: torch's kind of error, or ValueError where torch says nothing; with the fix."""
+"""Bad input to functional.py:
+torch's kind of error, or ValueError where torch says nothing; with the fix.
+"""
 
 import functools
 import itertools
@@ -28,7 +30,9 @@ def norms(x, **options):
 EVERY = list(norms(X))
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.float8_e4m3fn, torch.complex64], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.int64, torch.bool, torch.float8_e4m3fn, torch.complex64], ids=str
+)
 @pytest.mark.parametrize("norm", EVERY)
 def test_input_without_a_floating_type_is_rejected_as_in_torch(norm, dtype):
     call = norms(torch.ones(4, 6, 5).to(dtype))[norm]
@@ -66,7 +70,9 @@ def test_eps_must_be_a_number(norm, eps):
 
 @pytest.mark.parametrize("flag", ["no", 0, 1, None], ids=repr)
 def test_a_flag_must_be_a_bool(flag):
-    assert_rejected(lambda lib: lib.F.batch_norm(X, SIX, SIX, training=flag), "as training", repr(flag))
+    assert_rejected(
+        lambda lib: lib.F.batch_norm(X, SIX, SIX, training=flag), "as training", repr(flag)
+    )
     call = lambda lib: lib.F.instance_norm(X, SIX, SIX, use_input_stats=flag)  # noqa: E731
     assert_rejected(call, "as use_input_stats", repr(flag))
 
@@ -128,31 +134,43 @@ def test_running_statistics_must_have_the_channels_shape(which, shape):
 
     for norm, training in itertools.product(("batch_norm", "instance_norm"), (True, False)):
         name = ("running_mean", "running_var")[which]
-        assert_rejected(functools.partial(call, norm=norm, training=training), name, "(6,)", str(shape))
+        assert_rejected(
+            functools.partial(call, norm=norm, training=training), name, "(6,)", str(shape)
+        )
 
 
 @pytest.mark.parametrize("other", [torch.float16, torch.bfloat16, torch.float64], ids=str)
 def test_parameters_of_another_type_are_rejected_but_float32_ones_under_a_half_input(other):
     x = X.float()
     for name in ("weight", "bias"):
-        for norm, size in {"batch_norm": 6, "layer_norm": 5, "group_norm": 6, "instance_norm": 6}.items():
+        for norm, size in {
+            "batch_norm": 6,
+            "layer_norm": 5,
+            "group_norm": 6,
+            "instance_norm": 6,
+        }.items():
             call = norms(x, **{name: torch.ones(size, dtype=other)})[norm]
             assert_rejected(call, name, str(other), "torch.float32")
     running = torch.ones(6, dtype=other)
     for norm in ("batch_norm", "instance_norm"):
         assert_rejected(
-            lambda lib, norm=norm: getattr(lib.F, norm)(x, running, running, None, None, True), str(other)
+            lambda lib, norm=norm: getattr(lib.F, norm)(x, running, running, None, None, True),
+            str(other),
         )
 
 
-@pytest.mark.parametrize("given", [(False, True), (True, False), (False, False)], ids=["var", "mean", "none"])
+@pytest.mark.parametrize(
+    "given", [(False, True), (True, False), (False, False)], ids=["var", "mean", "none"]
+)
 @pytest.mark.parametrize("norm", ["batch_norm", "instance_norm"])
 def test_one_running_statistic_needs_the_other_and_evaluation_needs_both(norm, given):
     running = [SIX.clone() if wanted else None for wanted in given]
     for training in (True, False):
         if any(given) or not training:
             assert_rejected(
-                lambda lib, training=training: getattr(lib.F, norm)(X, *running, None, None, training),
+                lambda lib, training=training: getattr(lib.F, norm)(
+                    X, *running, None, None, training
+                ),
                 "running_mean and running_var",
             )
 
@@ -160,7 +178,9 @@ def test_one_running_statistic_needs_the_other_and_evaluation_needs_both(norm, g
 @pytest.mark.parametrize("shape", [(1, 6), (1, 6, 1), (1, 6, 1, 1), (1, 0)], ids=str)
 def test_one_value_per_channel_has_no_variance(shape):
     x = draw(*shape)
-    assert_rejected(lambda lib: lib.F.batch_norm(x, None, None, training=True), "more than 1", str(shape))
+    assert_rejected(
+        lambda lib: lib.F.batch_norm(x, None, None, training=True), "more than 1", str(shape)
+    )
     assert_rejected(lambda lib: lib.F.instance_norm(x), "more than 1", str(shape))
     if shape[1]:
         assert_rejected(lambda lib: lib.F.group_norm(x, 6), "more than 1", str(shape))
@@ -169,7 +189,9 @@ def test_one_value_per_channel_has_no_variance(shape):
 @pytest.mark.parametrize("shape", [(), (6,)], ids=str)
 def test_channels_need_a_second_dimension(shape):
     x = draw(*shape)
-    assert_rejected(lambda lib: lib.F.batch_norm(x, None, None, training=True), "(N, C, ...)", str(shape))
+    assert_rejected(
+        lambda lib: lib.F.batch_norm(x, None, None, training=True), "(N, C, ...)", str(shape)
+    )
     assert_rejected(lambda lib: lib.F.batch_norm(x, SIX, SIX), "(N, C, ...)", str(shape))
     assert_rejected(lambda lib: lib.F.instance_norm(x), "(N, C, ...)", str(shape))
     assert_rejected(lambda lib: lib.F.group_norm(x, 2), "(N, C, ...)", str(shape))
@@ -188,7 +210,9 @@ def test_groups_must_divide_the_channels(groups):
 @pytest.mark.parametrize("shape", [5, (), (6,), (6, 4), (2, 4, 6, 5), (5.0,), "ab"], ids=str)
 def test_normalized_shape_must_be_the_last_dimensions_as_a_tuple(shape):
     for norm in ("layer_norm", "rms_norm"):
-        assert_rejected(lambda lib, norm=norm: getattr(lib.F, norm)(X, shape), str(shape).strip("()"))
+        assert_rejected(
+            lambda lib, norm=norm: getattr(lib.F, norm)(X, shape), str(shape).strip("()")
+        )
 
 
 def test_a_weight_that_is_no_tensor_is_rejected():
@@ -212,7 +236,17 @@ def test_a_weight_that_is_no_tensor_is_rejected():
         (TypeError, "v", SIX, 0, ("str",)),
         (TypeError, X, None, 0, ("None",)),
     ],
-    ids=["dim 3", "dim -4", "(6,)", "(1, 5)", "(7, 1)", "float32 g", "integer v", "no tensor v", "no g"],
+    ids=[
+        "dim 3",
+        "dim -4",
+        "(6,)",
+        "(1, 5)",
+        "(7, 1)",
+        "float32 g",
+        "integer v",
+        "no tensor v",
+        "no g",
+    ],
 )
 def test_weight_norm_rejects(error, v, g, dim, pieces):
     with pytest.raises(error) as raised:

@@ -31,7 +31,8 @@ def test_every_constructor_rejects_a_bad_eps(eps):
 def test_every_constructor_rejects_a_bad_momentum(momentum):
     for name in RUNNING:
         assert_rejected(
-            lambda lib, name=name: getattr(lib.nn, name)(6, momentum=momentum), f"momentum={momentum}"
+            lambda lib, name=name: getattr(lib.nn, name)(6, momentum=momentum),
+            f"momentum={momentum}",
         )
 
 
@@ -69,11 +70,17 @@ def test_a_call_that_raises_leaves_parameters_and_buffers_alone(name, what, x, a
             layer(x)
         finally:
             changed = [
-                key for key, value in layer.state_dict().items() if not torch.equal(value, before[key])
+                key
+                for key, value in layer.state_dict().items()
+                if not torch.equal(value, before[key])
             ]
             assert lib is not OURS or changed == []
 
-    pieces = (str(tuple(x.shape)),) if what in ("no rank", "rank 1", "rank too high", "one value") else ()
+    pieces = (
+        (str(tuple(x.shape)),)
+        if what in ("no rank", "rank 1", "rank too high", "one value")
+        else ()
+    )
     assert_rejected(call, *pieces)
 
 

@@ -1,4 +1,6 @@
-"""derf, its gradients and its layer: by hand, the official layer, identities, tails, half types, errors."""
+"""derf, its gradients and its layer:
+by hand, the official layer, identities, tails, half types, errors.
+"""
 
 import copy
 import math
@@ -54,7 +56,8 @@ def test_values_by_hand(shape):  # [EQ-DERF]
     got = functional.derf(x, alpha, shift, w, b)
     values = [math.erf(alpha.item() * v + shift.item()) for v in x.flatten().tolist()]
     want = w * torch.tensor(values, dtype=torch.float64).reshape(shape) + b
-    # two roundings of u up to 8, whose slope is at most 1.13; erf itself some units; gain and bias up to 4
+    # two roundings of u up to 8, whose slope is at most 1.13; erf itself some units; gain and bias
+    # up to 4
     assert_close(got, want, rtol=0, atol=100 * UNIT)
 
 
@@ -69,7 +72,8 @@ def test_every_gradient_equals_autograd(shape):  # [EQ-DERF-GRAD]
         assert_close(mine, truth, rtol=1e-12, atol=1e-12)
 
 
-def test_the_slope_integrates_to_the_function():  # what autograd does not know  [EQ-DERF] [EQ-DERF-GRAD]
+# what autograd does not know  [EQ-DERF] [EQ-DERF-GRAD]
+def test_the_slope_integrates_to_the_function():
     x = torch.linspace(-9, 9, 2001, dtype=torch.float64)
     alpha, shift = torch.tensor(0.7).double(), torch.tensor(0.4).double()
     (slope, *_) = gradients.derf_backward(torch.ones_like(x), x, alpha, shift)
@@ -118,8 +122,15 @@ def test_half_types_are_computed_in_float32_and_rounded_once(dtype):
 
 def test_what_does_not_fit_is_refused():
     x, alpha, shift, w, b = operands((5, 4))
-    for bad in ([w[:3], shift, w, b], [alpha, w[:3], w, b], [alpha, shift, w[:3]], [alpha, shift, w, b[:3]]):
-        with pytest.raises(RuntimeError, match=r"^derf needs a \w+ that broadcasts to input \(5, 4\)"):
+    for bad in (
+        [w[:3], shift, w, b],
+        [alpha, w[:3], w, b],
+        [alpha, shift, w[:3]],
+        [alpha, shift, w, b[:3]],
+    ):
+        with pytest.raises(
+            RuntimeError, match=r"^derf needs a \w+ that broadcasts to input \(5, 4\)"
+        ):
             functional.derf(x, *bad)
     with pytest.raises(TypeError, match=r"^derf needs a tensor as shift, got 0\.0\. Wrap it"):
         functional.derf(x, alpha, 0.0)
@@ -130,11 +141,14 @@ def test_what_does_not_fit_is_refused():
 # The layer
 
 
-@pytest.mark.parametrize(("shape", "first"), [((3, 5, 8), False), ((7, 8), False), ((2, 8, 5, 3), True)])
+@pytest.mark.parametrize(
+    ("shape", "first"), [((3, 5, 8), False), ((7, 8), False), ((2, 8, 5, 3), True)]
+)
 def test_bit_for_bit_the_official_layer(shape, first):  # [EQ-DERF]
     theirs, ours = trained(Official(8, first)), layers.Derf(8, channels_first=first)
     assert all(
-        torch.equal(value, Official(8, first).state_dict()[k]) for k, value in ours.state_dict().items()
+        torch.equal(value, Official(8, first).state_dict()[k])
+        for k, value in ours.state_dict().items()
     )
     ours.load_state_dict(theirs.state_dict(), strict=True)
     theirs.load_state_dict(ours.state_dict(), strict=True)
@@ -146,7 +160,8 @@ def test_bit_for_bit_the_official_layer(shape, first):  # [EQ-DERF]
         theirs(x), [theirs.get_parameter(n) for n, _ in ours.named_parameters()], dy
     )
     for got, want in zip(mine, official, strict=True):
-        assert_close(got, want, rtol=1e-5, atol=1e-4)  # sums of at most 240 float32 terms, in two orders
+        # sums of at most 240 float32 terms, in two orders
+        assert_close(got, want, rtol=1e-5, atol=1e-4)
 
 
 def test_what_a_layer_promises():

@@ -36,7 +36,12 @@ def test_a_public_docstring_has_an_example_that_holds(name):
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [("y = x", None), (">>> 1 + 1\n2", ""), (">>> 1 + 1\n3", "Got"), (">>> 1 / 0\n3", "ZeroDivisionError")],
+    [
+        ("y = x", None),
+        (">>> 1 + 1\n2", ""),
+        (">>> 1 + 1\n3", "Got"),
+        (">>> 1 / 0\n3", "ZeroDivisionError"),
+    ],
 )
 def test_an_example_that_does_not_hold_is_seen(text, found):
     got = failures(text)

@@ -23,7 +23,9 @@ from tests.tolerances import assert_same_float64
 def assert_equals_torch(norm, x, *params):
     grad_output = draw(*x.shape, seed=3)
     ours, theirs = (
-        output_and_gradients(lambda *t, library=library: apply(library, norm, *t), grad_output, x, *params)
+        output_and_gradients(
+            lambda *t, library=library: apply(library, norm, *t), grad_output, x, *params
+        )
         for library in (functional, F)
     )
     for got, want in zip(ours, theirs, strict=True):
@@ -36,7 +38,9 @@ def test_output_and_every_gradient_equal_torch(norm, shape):
     assert_equals_torch(norm, draw(*shape), *parameters(norm, shape))
 
 
-@pytest.mark.parametrize("name", ["batch_norm", "layer_norm", "rms_norm", "group_norm", "instance_norm"])
+@pytest.mark.parametrize(
+    "name", ["batch_norm", "layer_norm", "rms_norm", "group_norm", "instance_norm"]
+)
 def test_it_takes_torchs_arguments_in_torchs_order(name):
     ours, theirs = (
         [(p.name, p.default) for p in inspect.signature(getattr(library, name)).parameters.values()]
@@ -54,7 +58,9 @@ def test_without_bias_and_without_weight_it_equals_torch_too(norm):
 
 LAYOUTS = {
     "transposed": lambda shape: draw(*reversed(shape)).permute(*reversed(range(len(shape)))),
-    "strided": lambda shape: draw(*(2 * n for n in shape))[tuple(slice(None, None, 2) for _ in shape)],
+    "strided": lambda shape: draw(*(2 * n for n in shape))[
+        tuple(slice(None, None, 2) for _ in shape)
+    ],
     "expanded": lambda shape: draw(1, *shape[1:]).expand(shape),
     "constant": lambda shape: torch.full(shape, 3.0, dtype=torch.float64),
     "zero": lambda shape: torch.zeros(shape, dtype=torch.float64),
@@ -74,7 +80,9 @@ def test_any_layout_and_constant_input_equal_torch(norm, layout):
 def test_an_empty_input_gives_an_empty_output_and_zero_gradients_for_the_parameters(norm, empty):
     shape = (0, *SMALL[norm][1:]) if empty == "batch" else (*SMALL[norm][:-1], 0)
     x, params = draw(*shape), parameters(norm, shape)
-    output, dx, *rest = output_and_gradients(lambda *t: apply(functional, norm, *t), x.clone(), x, *params)
+    output, dx, *rest = output_and_gradients(
+        lambda *t: apply(functional, norm, *t), x.clone(), x, *params
+    )
     assert output.shape == dx.shape == shape
     for gradient, parameter in zip(rest, params, strict=True):
         assert torch.equal(gradient, torch.zeros_like(parameter))
@@ -95,7 +103,11 @@ def test_running_statistics_equal_torchs_after_three_steps(norm, momentum):  # [
 
 # [EQ-BN] [EQ-BN-RUNNING]
 def test_the_batch_is_divided_by_the_biased_variance_and_the_buffer_keeps_the_unbiased_one():
-    x, mean, var = torch.tensor([[1.0], [3.0]]).double(), torch.zeros(1).double(), torch.ones(1).double()
+    x, mean, var = (
+        torch.tensor([[1.0], [3.0]]).double(),
+        torch.zeros(1).double(),
+        torch.ones(1).double(),
+    )
     y = functional.batch_norm(x, mean, var, training=True, momentum=1.0, eps=1e-300)
     assert_close(y.flatten(), torch.tensor([-1.0, 1.0]).double())  # biased variance 1
     assert_close(var, torch.tensor([2.0]).double())  # unbiased variance 2
@@ -103,7 +115,8 @@ def test_the_batch_is_divided_by_the_biased_variance_and_the_buffer_keeps_the_un
 
 def test_rms_norms_own_eps_is_torchs():  # [EQ-RMS]
     for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
-        x = torch.tensor([1e-4, 3e-4], dtype=dtype)  # eps outweighs or equals the mean square of most
+        # eps outweighs or equals the mean square of most
+        x = torch.tensor([1e-4, 3e-4], dtype=dtype)
         ulp = torch.finfo(dtype).eps
         assert_close(functional.rms_norm(x, (2,)), F.rms_norm(x, (2,)), rtol=4 * ulp, atol=0)
 
@@ -114,9 +127,12 @@ def test_centring_norms_ignore_shift_and_scale_and_their_gradient_has_no_mean(no
     run = lambda x: apply(functional, norm, x, eps=1e-300)  # noqa: E731
     assert_same_float64(run(3 * x - 5), run(x), terms=x.numel())
     _, dx = output_and_gradients(run, draw(4, 4, 6, seed=3), x)
-    dims = {"batch_norm": (0, 2), "layer_norm": (2,), "instance_norm": (2,), "group_norm": (2, 3)}[norm]
+    dims = {"batch_norm": (0, 2), "layer_norm": (2,), "instance_norm": (2,), "group_norm": (2, 3)}[
+        norm
+    ]
     dx, x = (t.reshape(4, 2, 2, 6) if norm == "group_norm" else t for t in (dx, x))
-    for sums in (dx.sum(dims), (dx * x).sum(dims)):  # no move along 1 and none along x changes the output
+    # no move along 1 and none along x changes the output
+    for sums in (dx.sum(dims), (dx * x).sum(dims)):
         assert_same_float64(sums, torch.zeros_like(sums), terms=10 * x.numel())
 
 
@@ -131,7 +147,10 @@ def test_rms_norm_ignores_scale_but_not_shift_and_its_gradient_is_orthogonal_to_
 
 @pytest.mark.parametrize("dim", [0, 1, 2, -2, -1])
 def test_weight_norm_equals_torch(dim):  # [EQ-WN]
-    v, lengths = draw(3, 5, 2), {0: (3, 1, 1), 1: (1, 5, 1), 2: (1, 1, 2), -2: (1, 5, 1), -1: (1, 1, 1)}
+    v, lengths = (
+        draw(3, 5, 2),
+        {0: (3, 1, 1), 1: (1, 5, 1), 2: (1, 1, 2), -2: (1, 5, 1), -1: (1, 1, 1)},
+    )
     ours, theirs = (
         output_and_gradients(
             lambda *t, f=f: f(*t, dim), draw(3, 5, 2, seed=3), v, draw(*lengths[dim], seed=1)

@@ -1,4 +1,6 @@
-"""normlib.fused against float64: every output and gradient, one rounding; what is saved; what is refused."""
+"""normlib.fused against float64: every output and gradient, one rounding;
+what is saved; what is refused.
+"""
 
 import itertools
 
@@ -32,9 +34,13 @@ def curve(library, name, scale):
 def magnitudes(function, dy, x, *params):
     """Output and gradients in float64 without cancellation: the sums of their terms' magnitudes.
 
-    f is odd and f' even for both curves, so absolute arguments do it; of c's gradient only the sign changes.
+    f is odd and f' even for both curves, so absolute arguments do it; of c's gradient only the sign
+    changes.
     """
-    return [t.abs() for t in output_and_gradients(function, dy.abs(), x.abs(), *(p.abs() for p in params))]
+    return [
+        t.abs()
+        for t in output_and_gradients(function, dy.abs(), x.abs(), *(p.abs() for p in params))
+    ]
 
 
 def rms_magnitudes(dy, x, weight):
@@ -47,7 +53,8 @@ def rms_magnitudes(dy, x, weight):
 
 
 def assert_one_rounding(got, want, magnitude):
-    """Half an ulp of the dtype, and 24 half ulps of the dtype computed in for at most 24 roundings of a term.
+    """Half an ulp of the dtype,
+    and 24 half ulps of the dtype computed in for at most 24 roundings of a term.
 
     Sums are taken in pairs or in float64, which adds a few of them at any length.
     """
@@ -56,14 +63,18 @@ def assert_one_rounding(got, want, magnitude):
 
 
 def check(ours, truth, backward, sizes, tensors):
-    """Output and gradients of ours at the tensors; truth and backward at the same numbers in float64.
+    """Output and gradients of ours at the tensors;
+    truth and backward at the same numbers in float64.
 
-    backward is gradients.py's: autograd through functional's hypot cancels, and is too inexact for float64.
+    backward is gradients.py's: autograd through functional's hypot cancels, and is too inexact for
+    float64.
     """
     dy = draw(*tensors[0].shape, seed=9, dtype=tensors[0].dtype) - 1
     wide = [t.double() for t in (dy, *tensors)]
     got, want = output_and_gradients(ours, dy, *tensors), [truth(*wide[1:]), *backward(*wide)]
-    for one, other, size, argument in zip(got, want, sizes(*wide), (tensors[0], *tensors), strict=True):
+    for one, other, size, argument in zip(
+        got, want, sizes(*wide), (tensors[0], *tensors), strict=True
+    ):
         assert one.dtype == argument.dtype
         assert_one_rounding(one, other, size)
 
@@ -77,7 +88,9 @@ def check_norm(x, weight):
 def check_curve(name, scale, *tensors):
     truth = curve(functional, name, scale)
     backward = lambda *t: getattr(gradients, f"{name}_backward")(*t, scale)  # noqa: E731
-    check(curve(fused, name, scale), truth, backward, lambda *t: magnitudes(truth, *t), list(tensors))
+    check(
+        curve(fused, name, scale), truth, backward, lambda *t: magnitudes(truth, *t), list(tensors)
+    )
 
 
 # Values and gradients
@@ -103,7 +116,11 @@ def test_curves(name, shape, dtype):  # [EQ-DYT] [EQ-DYT-GRAD] [EQ-DYISRU] [EQ-D
 def test_blocks_of_any_size_give_the_same(block, monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK", block)
     for dtype in (torch.float64, torch.bfloat16):
-        x, weight, bias = draw(9, 13, dtype=dtype) - 1, draw(13, seed=1, dtype=dtype), draw(13, dtype=dtype)
+        x, weight, bias = (
+            draw(9, 13, dtype=dtype) - 1,
+            draw(13, seed=1, dtype=dtype),
+            draw(13, dtype=dtype),
+        )
         check_norm(x, weight)
         for name in CURVES:
             check_curve(name, 1.0, x, torch.tensor([0.7], dtype=dtype), weight, bias)
@@ -115,7 +132,11 @@ def test_blocks_of_any_size_give_the_same(block, monkeypatch):
 )
 @pytest.mark.parametrize("name", CURVES)
 def test_weights_of_any_shape_that_broadcasts(name, size, dtype):
-    x, weight, bias = draw(2, 4, 3, 5, dtype=dtype) - 1, draw(*size, seed=1, dtype=dtype), draw(5, seed=2)
+    x, weight, bias = (
+        draw(2, 4, 3, 5, dtype=dtype) - 1,
+        draw(*size, seed=1, dtype=dtype),
+        draw(5, seed=2),
+    )
     check_curve(name, 2.0, x, torch.tensor(0.7, dtype=dtype), weight, bias.to(dtype))
 
 
@@ -128,7 +149,10 @@ def test_an_input_without_dimensions(name):
 @pytest.mark.parametrize("name", CURVES)
 def test_weight_and_bias_may_be_none(name, given):
     x, c = draw(6, 5), torch.tensor([0.7]).double()
-    rows = [draw(5, seed=seed).requires_grad_() if is_given else None for seed, is_given in enumerate(given)]
+    rows = [
+        draw(5, seed=seed).requires_grad_() if is_given else None
+        for seed, is_given in enumerate(given)
+    ]
     for scale in (1.0, 3.0, None)[: 3 if name == "dyisru" else 2]:
         results = []
         for library in (fused, functional):
@@ -156,7 +180,9 @@ def test_float32_parameters_under_a_half_input(half):
     x, weight = draw(40, 12, dtype=half) - 1, draw(12, seed=1, dtype=torch.float32)
     check_norm(x, weight)
     for name in CURVES:
-        check_curve(name, 1.0, x, torch.tensor([0.7]), weight, draw(12, seed=2, dtype=torch.float32))
+        check_curve(
+            name, 1.0, x, torch.tensor([0.7]), weight, draw(12, seed=2, dtype=torch.float32)
+        )
 
 
 @pytest.mark.parametrize("name", ["rms_norm", *CURVES])
@@ -164,7 +190,12 @@ def test_strides_do_not_matter_and_results_are_contiguous(name):
     base = draw(6, 8, 10)
     params = [torch.tensor([0.7]).double()] if name in CURVES else []
     run = curve(fused, name, 1.0) if name in CURVES else norm(fused, (5,))
-    for x in (base[:, :, :5], base[:, ::2, 1:6], base[:, :5].mT[..., :5], base[:1, :1, :5].expand(6, 8, 5)):
+    for x in (
+        base[:, :, :5],
+        base[:, ::2, 1:6],
+        base[:, :5].mT[..., :5],
+        base[:1, :1, :5].expand(6, 8, 5),
+    ):
         dy = draw(*x.shape[:-1], 1, seed=3).expand(x.shape)
         got = output_and_gradients(run, dy, x, *params)
         want = output_and_gradients(run, dy.contiguous(), x.contiguous(), *params)
@@ -180,7 +211,8 @@ def test_dyisru_far_out_and_far_in():
         want = output_and_gradients(truth, x.sign().double(), *(t.double() for t in tensors))
         got = output_and_gradients(curve(fused, "dyisru", 1.0), x.sign(), *tensors)
         for one, other in zip(got, want, strict=True):
-            # against the largest: the slope is 0 from 1 / eps on, where it is less than 1e-13 of that at 0
+            # against the largest: the slope is 0 from 1 / eps on, where it is less than 1e-13 of
+            # that at 0
             assert_close(one.double(), other, rtol=2e-6, atol=2e-6 * other.abs().max().item())
 
 
@@ -194,7 +226,12 @@ def test_no_dead_zone_in_bfloat16():
 def test_dyisru_at_any_c_that_a_layer_can_reach(c):
     """exp(-80) to exp(80), where x^2 + c, its root or 1 / (x^2 + c) may leave float32."""
     knee = torch.tensor(c).sqrt()
-    tensors = (draw(5, 9, dtype=torch.float32) * knee, torch.tensor([c]), torch.ones(9), torch.zeros(9))
+    tensors = (
+        draw(5, 9, dtype=torch.float32) * knee,
+        torch.tensor([c]),
+        torch.ones(9),
+        torch.zeros(9),
+    )
     dy = draw(5, 9, seed=9, dtype=torch.float32)
     truth = curve(functional, "dyisru", 1.0)
     want = output_and_gradients(truth, dy.double(), *(t.double() for t in tensors))
@@ -228,18 +265,25 @@ def test_layer_norm_overflows_where_functionals_does(size):
     assert_close(fused.layer_norm(x, (64,)), functional.layer_norm(x, (64,)), equal_nan=True)
 
 
-@pytest.mark.parametrize("given", list(itertools.product(["none", "half", "float"], repeat=2)), ids=str)
+@pytest.mark.parametrize(
+    "given", list(itertools.product(["none", "half", "float"], repeat=2)), ids=str
+)
 def test_layer_norm_is_torchs_on_the_cpu(given, monkeypatch):  # [EQ-LN]
     x, dy = draw(8, 12, dtype=torch.bfloat16), draw(8, 12, seed=3, dtype=torch.bfloat16)
     kinds = {"half": torch.bfloat16, "float": torch.float32}
     rows = [None if k == "none" else draw(12, seed=i, dtype=kinds[k]) for i, k in enumerate(given)]
     got = fused.layer_norm(x, (12,), *rows)
-    want = functional.layer_norm(x.double(), (12,), *(None if r is None else r.double() for r in rows))
+    want = functional.layer_norm(
+        x.double(), (12,), *(None if r is None else r.double() for r in rows)
+    )
     assert got.dtype == x.dtype
     assert_close(got.double(), want, rtol=torch.finfo(x.dtype).eps / 2, atol=1e-6)
     if "float" not in given:
         leaf = x.clone().requires_grad_()
-        assert type(fused.layer_norm(leaf, (12,), *rows).grad_fn).__name__ == "NativeLayerNormBackward0"
+        assert (
+            type(fused.layer_norm(leaf, (12,), *rows).grad_fn).__name__
+            == "NativeLayerNormBackward0"
+        )
         for one, other in zip(
             output_and_gradients(lambda v: fused.layer_norm(v, [12], *rows, EPS), dy, x),
             output_and_gradients(lambda v: F.layer_norm(v, (12,), *rows, EPS), dy, x),
@@ -307,7 +351,9 @@ def test_only_gradients_asked_for_are_computed(wanted, monkeypatch):
             y.sum().backward()
         else:
             assert y.grad_fn is None
-    assert asked == [list(wanted)] * 2 * any(wanted) + [[wanted[0], wanted[2]]] * (wanted[0] or wanted[2])
+    assert asked == [list(wanted)] * 2 * any(wanted) + [[wanted[0], wanted[2]]] * (
+        wanted[0] or wanted[2]
+    )
     assert [tensor.grad is not None for tensor in tensors] == list(wanted)
 
 
@@ -340,7 +386,12 @@ def test_a_gradient_not_asked_for_costs_no_operation():
 
 
 def test_sums_are_bit_equal_over_100_runs():
-    tensors = [draw(300, 96, dtype=torch.float32), torch.ones(1), draw(96).float(), draw(96, seed=1).float()]
+    tensors = [
+        draw(300, 96, dtype=torch.float32),
+        torch.ones(1),
+        draw(96).float(),
+        draw(96, seed=1).float(),
+    ]
     dy = draw(300, 96, seed=2, dtype=torch.float32)
     for run, args in ((norm(fused, (96,)), tensors[::2]), (curve(fused, "dyt", 1.0), tensors)):
         first = output_and_gradients(run, dy, *args)
@@ -376,7 +427,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("name", "what"), [(name, what) for what in BAD for name in BAD[what][0].split()])
+@pytest.mark.parametrize(
+    ("name", "what"), [(name, what) for what in BAD for name in BAD[what][0].split()]
+)
 def test_errors_are_functionals(name, what):
     def call(library):
         function = getattr(library, name)
@@ -391,7 +444,9 @@ def test_errors_are_functionals(name, what):
 
 @pytest.mark.parametrize(("name", "word"), [("dyt", "alpha"), ("dyisru", "c")])
 def test_one_parameter_only(name, word):
-    with pytest.raises(ValueError, match=rf"^fused.{name} needs one number as {word}, got \(4,\)\. Use func"):
+    with pytest.raises(
+        ValueError, match=rf"^fused.{name} needs one number as {word}, got \(4,\)\. Use func"
+    ):
         getattr(fused, name)(X, R)
 
 
@@ -406,12 +461,16 @@ CALLS = {  # by name: a call of (x, weight or more), and those
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("name", CALLS)
 def test_several_devices_are_refused(name, place):
-    """The operators, given one tensor without values, would return memory that nobody has written."""
+    """The operators, given one tensor without values,
+    would return memory that nobody has written.
+    """
     call, params = CALLS[name]
     tensors = [X, *params]
     place = min(place, len(params))
     tensors[place] = tensors[place].to("meta")
-    with pytest.raises(RuntimeError, match=r"needs all tensors on one device, got input on .* Move one"):
+    with pytest.raises(
+        RuntimeError, match=r"needs all tensors on one device, got input on .* Move one"
+    ):
         call(*tensors)
     on_meta = call(*(tensor.to("meta") for tensor in tensors))
     assert on_meta.device.type == "meta" and on_meta.shape == X.shape

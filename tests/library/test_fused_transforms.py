@@ -1,4 +1,6 @@
-"""normlib.fused under second derivatives, torch.func, forward mode, torch.compile; layers; dispatch."""
+"""normlib.fused under second derivatives, torch.func, forward mode, torch.compile;
+layers; dispatch.
+"""
 
 import copy
 import os
@@ -16,13 +18,19 @@ from tests.library.norm_cases import draw, output_and_gradients
 
 ONE = torch.tensor([0.7]).double()
 CASES = {  # call, its tensors
-    "layer_norm": (lambda lib, x, w, b: lib.layer_norm(x, (4,), w, b, 1e-3), (draw(3, 4), draw(4), draw(4))),
+    "layer_norm": (
+        lambda lib, x, w, b: lib.layer_norm(x, (4,), w, b, 1e-3),
+        (draw(3, 4), draw(4), draw(4)),
+    ),
     "rms_norm": (lambda lib, x, w: lib.rms_norm(x, (4,), w, 1e-3), (draw(3, 4), draw(4, seed=1))),
     "rms_norm 2": (lambda lib, x: lib.rms_norm(x, (3, 4)), (draw(2, 3, 4),)),
     "dyt": (lambda lib, *t: lib.dyt(*t, 2.0), (draw(3, 4), ONE, draw(4, seed=1), draw(4, seed=2))),
     "dyt channels": (lambda lib, *t: lib.dyt(*t), (draw(2, 3, 4), ONE, draw(3, 1, seed=1))),
     "dyisru": (lambda lib, *t: lib.dyisru(*t), (draw(3, 4), ONE, draw(4, seed=1), draw(4, seed=2))),
-    "dyisru bias": (lambda lib, x, c, b: lib.dyisru(x, c, None, b, 2.0), (draw(3, 4), ONE, draw(4, seed=2))),
+    "dyisru bias": (
+        lambda lib, x, c, b: lib.dyisru(x, c, None, b, 2.0),
+        (draw(3, 4), ONE, draw(4, seed=2)),
+    ),
 }
 every_case = pytest.mark.parametrize("name", CASES)
 
@@ -38,7 +46,8 @@ def test_first_second_and_third_derivatives_are_right(name):
     inputs = [t.requires_grad_() for t in tensors]
     assert gradcheck(run, inputs)
     assert gradgradcheck(run, inputs)
-    if name == "layer_norm":  # torch's own function, with torch's third derivative: see the test below
+    # torch's own function, with torch's third derivative: see the test below
+    if name == "layer_norm":
         return
     results = []
     for library in (fused, functional):
@@ -46,7 +55,8 @@ def test_first_second_and_third_derivatives_are_right(name):
         for _ in range(2):
             grads = torch.autograd.grad(value, inputs, create_graph=True, materialize_grads=True)
             value = sum(grad.square().sum() for grad in grads)
-        results.append(torch.autograd.grad(value, inputs, materialize_grads=True))  # 0 in an unused bias
+        # 0 in an unused bias
+        results.append(torch.autograd.grad(value, inputs, materialize_grads=True))
     for got, want in zip(*results, strict=True):
         # against the largest: derivatives grow with powers of 1 / rms
         assert_close(got, want, rtol=0, atol=1e-9 * want.abs().max().item())
@@ -58,7 +68,9 @@ def test_torchs_layer_norm_has_a_wrong_third_derivative_and_functionals_is_right
 
     def second(norm, x):
         x = x.detach().requires_grad_()
-        (first,) = torch.autograd.grad((norm(x, (4,), w, None, 1e-3) * v).sum(), x, create_graph=True)
+        (first,) = torch.autograd.grad(
+            (norm(x, (4,), w, None, 1e-3) * v).sum(), x, create_graph=True
+        )
         return x, torch.autograd.grad(first.square().sum(), x, create_graph=True)[0]
 
     relative_error, step = {}, 1e-5
@@ -94,9 +106,9 @@ def test_vmap_func_and_forward_mode_give_what_functional_gives(name):
     tangent = draw(*x.shape, seed=7)
     transforms = {
         "vmap": lambda run: torch.vmap(lambda v: run(v, *params))(batch),
-        "per sample": lambda run: torch.vmap(torch.func.grad(lambda v: run(v, *params).square().sum()))(
-            batch
-        ),
+        "per sample": lambda run: torch.vmap(
+            torch.func.grad(lambda v: run(v, *params).square().sum())
+        )(batch),
         "jvp": lambda run: torch.func.jvp(lambda v: run(v, *params), (x,), (tangent,))[1],
         "hessian": lambda run: torch.func.hessian(lambda v: run(v, *params).square().sum())(x),
     }
@@ -118,7 +130,9 @@ def test_compiled_in_one_graph(name):
     for dynamic in (False, True):
         compiled = torch.compile(run, fullgraph=True, backend="aot_eager", dynamic=dynamic)
         for got, want in zip(
-            output_and_gradients(compiled, dy, *tensors), output_and_gradients(run, dy, *tensors), strict=True
+            output_and_gradients(compiled, dy, *tensors),
+            output_and_gradients(run, dy, *tensors),
+            strict=True,
         ):
             assert_close(got, want, rtol=1e-13, atol=1e-13)
 
@@ -127,23 +141,36 @@ NORM = (draw(2, 3, 4), draw(4), None, 1, 1e-3, False)
 CURVE = (draw(2, 3, 4), ONE, draw(3, 1), draw(4), 2.0)
 OPERATORS = {
     "norm": ("norm", NORM),
-    "norm_backward": ("norm_backward", (draw(2, 3, 4), *NORM, draw(0), draw(6), [True, True, False])),
-    "norm_backward dw": ("norm_backward", (draw(2, 3, 4), *NORM, draw(0), draw(6), [False, True, False])),
+    "norm_backward": (
+        "norm_backward",
+        (draw(2, 3, 4), *NORM, draw(0), draw(6), [True, True, False]),
+    ),
+    "norm_backward dw": (
+        "norm_backward",
+        (draw(2, 3, 4), *NORM, draw(0), draw(6), [False, True, False]),
+    ),
     "tanh": ("curve", (*CURVE, "tanh")),
     "isru backward": ("curve_backward", (draw(2, 3, 4), *CURVE, "isru", [True] * 4)),
-    "isru backward dx": ("curve_backward", (draw(2, 3, 4), *CURVE, "isru", [True, False, False, False])),
+    "isru backward dx": (
+        "curve_backward",
+        (draw(2, 3, 4), *CURVE, "isru", [True, False, False, False]),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_are_what_they_declare(name):
     operator, args = OPERATORS[name]
-    args = [a.clone().requires_grad_(a.numel() > 0) if isinstance(a, torch.Tensor) else a for a in args]
+    args = [
+        a.clone().requires_grad_(a.numel() > 0) if isinstance(a, torch.Tensor) else a for a in args
+    ]
     tests = ("test_schema", "test_autograd_registration", "test_faketensor")
     torch.library.opcheck(getattr(torch.ops.normlib, operator).default, args, test_utils=tests)
 
 
-@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad], ids=["inference", "no_grad"])
+@pytest.mark.parametrize(
+    "mode", [torch.inference_mode, torch.no_grad], ids=["inference", "no_grad"]
+)
 @every_case
 def test_without_gradients_under_autocast_and_on_meta(name, mode):
     run, tensors = case(name, fused)
@@ -253,7 +280,8 @@ def test_layers_with_fused(name, monkeypatch):
     want = results(plain, plain, shape)
     twins = [copy.deepcopy(module), pickle.loads(pickle.dumps(module))]
     for got in (
-        results(m, r, shape) for m, r in [(module, module), (module, compiled), *((t, t) for t in twins)]
+        results(m, r, shape)
+        for m, r in [(module, module), (module, compiled), *((t, t) for t in twins)]
     ):
         for one, other in zip(got, want, strict=True):
             assert_close(one, other, rtol=1e-12, atol=1e-12)
@@ -277,7 +305,8 @@ from normlib import functional, fused
 from normlib.fused import dispatch, operators
 dispatch._on_gpu = lambda tensor: True
 layer_norm = lambda lib: lambda x, w, b: (
-    operators.layer_norm(x, w, b, 2, 1e-3) if lib is fused else lib.layer_norm(x, (3, 4), w, b, 1e-3))
+    operators.layer_norm(x, w, b, 2, 1e-3) if lib is fused
+    else lib.layer_norm(x, (3, 4), w, b, 1e-3))
 c = torch.tensor(0.7).double()
 for run, *tensors in (
     (layer_norm, draw(2, 3, 4), draw(3, 4), draw(3, 4, seed=1)),
@@ -298,12 +327,17 @@ def test_the_way_to_the_kernels_in_tritons_interpreter():
     pytest.importorskip("triton")
     paths = os.pathsep.join(sys.path)
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": paths}
-    run = subprocess.run([sys.executable, "-c", INTERPRETED], env=environment, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", INTERPRETED], env=environment, capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr[-2000:]
 
 
 def test_without_triton_the_error_names_the_fix(monkeypatch):
     monkeypatch.setattr("normlib.fused.dispatch._on_gpu", lambda tensor: True)
-    monkeypatch.setitem(sys.modules, "normlib.kernels.rows", None)  # importing it raises ImportError
-    with pytest.raises(ImportError, match=r"needs triton for tensors on a GPU\. Install it, or use normlib"):
+    # importing it raises ImportError
+    monkeypatch.setitem(sys.modules, "normlib.kernels.rows", None)
+    with pytest.raises(
+        ImportError, match=r"needs triton for tensors on a GPU\. Install it, or use normlib"
+    ):
         fused.rms_norm(draw(2, 3), (3,))

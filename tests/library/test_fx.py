@@ -1,4 +1,6 @@
-"""torch.fx, inference mode, tensors changed between forward and backward: as with torch.nn's layers."""
+"""torch.fx, inference mode, tensors changed between forward and backward:
+as with torch.nn's layers.
+"""
 
 import pytest
 import torch
@@ -45,7 +47,8 @@ def test_inside_a_traced_model_a_layer_is_one_node(name):
     for training in (True, False):
         assert torch.equal(traced.train(training)(x), model.train(training)(x))
     if isinstance(layer, layers.BatchNorm1d):
-        assert layer.num_batches_tracked == 2  # the model's and the traced one's; tracing itself counts none
+        # the model's and the traced one's; tracing itself counts none
+        assert layer.num_batches_tracked == 2
 
 
 @pytest.mark.parametrize("name", LAYERS.keys() - READS_RANK)

@@ -16,11 +16,13 @@ all_cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
 def bound(case, tensors, dy):
-    """1e-12 (1 + |mean| / std) max|w dy| rstd for the input; for the others summands in place of rstd.
+    """1e-12 (1 + |mean| / std) max|w dy| rstd for the input;
+    for the others summands in place of rstd.
 
-    The mean carries a rounding of u |mean|, which moves xhat by u |mean| / std beside its own u. dx is
-    rstd (g - mean(g) - xhat mean(g xhat)), so this relative error appears in it at the size of rstd max|g|,
-    a few times over. 1e-12 is 4500 u: room for xhat of some units, sums of some hundred, two such results.
+    The mean carries a rounding of u |mean|, which moves xhat by u |mean| / std beside its own u. dx
+    is rstd (g - mean(g) - xhat mean(g xhat)), so this relative error appears in it at the size of
+    rstd max|g|, a few times over. 1e-12 is 4500 u: room for xhat of some units, sums of some
+    hundred, two such results.
     """
     x, *parameters = tensors
     size = float(dy.abs().max()) * max([1.0, *(float(p.abs().max()) for p in parameters)])
@@ -31,7 +33,10 @@ def bound(case, tensors, dy):
         mean = view.mean(case.dims, keepdim=True) * case.centred
         std = torch.sqrt((view - mean).square().mean(case.dims, keepdim=True) + EPS)
         offset, rstd = float((mean.abs() / std).max()), float(1 / std.min())
-    return [1e-12 * (1 + offset) * unit for unit in (reaching * rstd, *[size * x.numel()] * len(parameters))]
+    return [
+        1e-12 * (1 + offset) * unit
+        for unit in (reaching * rstd, *[size * x.numel()] * len(parameters))
+    ]
 
 
 def worst(got, want, bounds):
@@ -44,11 +49,14 @@ def worst(got, want, bounds):
 
 
 MOVES = [(1.0, 0.0), (1.0, 1e6), (1e-6, 0.0), (1e3, 5.0)]  # scale and mean of the input
-PLACES = [(name, move) for name, case in CASES.items() for move in (MOVES if case.dims else MOVES[:1])]
+PLACES = [
+    (name, move) for name, case in CASES.items() for move in (MOVES if case.dims else MOVES[:1])
+]
 
 
 @pytest.mark.parametrize(("name", "moved"), PLACES, ids=str)
-def test_equal_to_autograd(name, moved):  # [EQ-LN-GRAD] [EQ-RMS-GRAD] [EQ-BN-GRAD] [EQ-GN-GRAD] [EQ-IN-GRAD]
+# [EQ-LN-GRAD] [EQ-RMS-GRAD] [EQ-BN-GRAD] [EQ-GN-GRAD] [EQ-IN-GRAD]
+def test_equal_to_autograd(name, moved):
     case = CASES[name]
     tensors = case.tensors(*moved)
     dy = draw(*case.formula(*tensors).shape, seed=9)
@@ -63,13 +71,18 @@ def test_equal_to_autograd(name, moved):  # [EQ-LN-GRAD] [EQ-RMS-GRAD] [EQ-BN-GR
 @all_cases
 def test_equal_to_complex_steps(case):  # exact but for rounding: no difference is taken
     tensors = case.tensors()
-    dy, direction = draw(*case.formula(*tensors).shape, seed=9), [draw(*t.shape, seed=7) for t in tensors]
+    dy, direction = (
+        draw(*case.formula(*tensors).shape, seed=9),
+        [draw(*t.shape, seed=7) for t in tensors],
+    )
     grads = case.backward(dy, *tensors)
     for k, (tensor, step, grad) in enumerate(zip(tensors, direction, grads, strict=True)):
         moved = [*tensors[:k], torch.complex(tensor, 1e-30 * step), *tensors[k + 1 :]]
         derivative = case.formula(*moved).imag / 1e-30
         limit = (
-            1e-12 * (1 + float((dy * derivative).abs().sum() + (grad * step).abs().sum())) / math.sqrt(EPS)
+            1e-12
+            * (1 + float((dy * derivative).abs().sum() + (grad * step).abs().sum()))
+            / math.sqrt(EPS)
         )
         assert abs(float((dy * derivative).sum() - (grad * step).sum())) <= limit
 
@@ -77,7 +90,10 @@ def test_equal_to_complex_steps(case):  # exact but for rounding: no difference 
 @all_cases
 def test_equal_to_central_differences(case):
     tensors = case.tensors()
-    dy, direction = draw(*case.formula(*tensors).shape, seed=9), [draw(*t.shape, seed=7) for t in tensors]
+    dy, direction = (
+        draw(*case.formula(*tensors).shape, seed=9),
+        [draw(*t.shape, seed=7) for t in tensors],
+    )
     direction = [step / step.norm() for step in direction]
     for k, grad in enumerate(case.backward(dy, *tensors)):
 
@@ -86,8 +102,11 @@ def test_equal_to_central_differences(case):
             return float((dy * case.formula(*moved)).sum())
 
         estimates = [(loss(h) - loss(-h)) / (2 * h) for h in (2e-5, 1e-5)]
-        # The error in h^2 is a third of what halving h changes; the rest is rounding of the loss over h.
-        accuracy = abs(estimates[0] - estimates[1]) + 1e5 * 50 * UNIT * (1 + float(dy.abs().sum()) * 10)
+        # The error in h^2 is a third of what halving h changes; the rest is rounding of the loss
+        # over h.
+        accuracy = abs(estimates[0] - estimates[1]) + 1e5 * 50 * UNIT * (
+            1 + float(dy.abs().sum()) * 10
+        )
         assert abs(estimates[1] - float((grad * direction[k]).sum())) <= accuracy
 
 
@@ -121,7 +140,9 @@ def test_strides_do_not_matter(case):
     dy = draw(*case.formula(*tensors).shape, seed=9)
     strided = [t.repeat_interleave(2, dim=-1)[..., ::2] for t in tensors]
     strided_dy = dy.repeat_interleave(2, dim=-1)[..., ::2]
-    for got, want in zip(case.backward(strided_dy, *strided), case.backward(dy, *tensors), strict=True):
+    for got, want in zip(
+        case.backward(strided_dy, *strided), case.backward(dy, *tensors), strict=True
+    ):
         assert_close(got, want)
 
 
@@ -146,7 +167,8 @@ def test_half_types_are_computed_in_float32_and_rounded_once(case, dtype):
     rtol = 1.01 * torch.finfo(dtype).eps / 2  # half a unit; 1% for the float32 arithmetic before it
     for value, want, tensor in zip(got, truth, tensors, strict=True):
         assert value.dtype == tensor.dtype
-        # Where terms cancel, float32 is off by its own unit times the terms: here some tens of size 30.
+        # Where terms cancel, float32 is off by its own unit times the terms: here some tens of size
+        # 30.
         assert_close(value.double(), want, rtol=rtol, atol=1e-4 + torch.finfo(dtype).tiny)
 
 
@@ -207,13 +229,19 @@ def test_rms_norm_eps_none_is_what_torch_means():  # [EQ-RMS-GRAD]
 def test_one_feature():  # [EQ-LN-GRAD] [EQ-RMS-GRAD]
     x, dy = draw(4, 1), draw(4, 1, seed=1)
     assert_close(
-        gradients.layer_norm_backward(dy, x, (1,))[0], torch.zeros(4, 1, dtype=torch.float64), atol=0, rtol=0
+        gradients.layer_norm_backward(dy, x, (1,))[0],
+        torch.zeros(4, 1, dtype=torch.float64),
+        atol=0,
+        rtol=0,
     )
     r = torch.sqrt(x * x + EPS)
-    assert_close(gradients.rms_norm_backward(dy, x, (1,), eps=EPS)[0], dy * EPS / r**3, rtol=1e-9, atol=0)
+    assert_close(
+        gradients.rms_norm_backward(dy, x, (1,), eps=EPS)[0], dy * EPS / r**3, rtol=1e-9, atol=0
+    )
 
 
-def test_far_out_nothing_overflows():  # [EQ-DYT-GRAD] [EQ-DYISRU-GRAD] [EQ-SOFTMAX-GRAD] [EQ-SOFTCAP-GRAD]
+# [EQ-DYT-GRAD] [EQ-DYISRU-GRAD] [EQ-SOFTMAX-GRAD] [EQ-SOFTCAP-GRAD]
+def test_far_out_nothing_overflows():
     x = torch.tensor([[-1e30, -1e4, 0.0, 1e4, 1e30]])
     one = torch.ones(1)
     for grads in (
@@ -242,7 +270,8 @@ def test_a_large_mean_is_taken_off_twice():  # [EQ-LN-GRAD]
     x, dy = (draw(4, 64) + 1e6).float(), draw(4, 64, seed=1).float()
     (want,) = gradients.layer_norm_backward(dy.double(), x.double(), (64,))
     (got,) = gradients.layer_norm_backward(dy, x, (64,))
-    # Off by once the rounding of the mean, u 1e6 = 0.06, if taken off once; else by some u of size 30.
+    # Off by once the rounding of the mean, u 1e6 = 0.06, if taken off once; else by some u of size
+    # 30.
     assert_close(got.double(), want, rtol=0.0, atol=1e-5)
 
 

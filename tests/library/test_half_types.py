@@ -8,7 +8,9 @@ from normlib import functional, layers
 from tests.library.norm_cases import NORMS, apply, draw, output_and_gradients, parameters
 from tests.tolerances import FLOAT32_ERROR, assert_rounded_once
 
-HALVES = pytest.mark.parametrize("half", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
+HALVES = pytest.mark.parametrize(
+    "half", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"]
+)
 SHAPES = {"layer_norm_2": (64, 4, 16), "group_norm": (16, 8, 16), "instance_norm": (16, 8, 16)}
 
 
@@ -45,7 +47,9 @@ def test_weight_norm_is_rounded_once(half):
         draw(32, 16, seed=3, dtype=half),
     )
     ours = output_and_gradients(functional.weight_norm, grad_output, v, g)
-    true = output_and_gradients(functional.weight_norm, grad_output.double(), v.double(), g.double())
+    true = output_and_gradients(
+        functional.weight_norm, grad_output.double(), v.double(), g.double()
+    )
     for got, want in zip(ours, true, strict=True):
         assert got.dtype == half
         assert_half(got, want)

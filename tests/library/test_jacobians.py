@@ -43,14 +43,19 @@ def test_jacobian_equals_autograd(
     got = jacobian(x, w)
     assert got.shape == (2, 3, 5, 5)
     for at in [(0, 0), (1, 2)]:
-        assert_close(got[at], torch.autograd.functional.jacobian(lambda row: formula(row, w), x[at]))
+        assert_close(
+            got[at], torch.autograd.functional.jacobian(lambda row: formula(row, w), x[at])
+        )
 
 
 def test_batch_norm_jacobian_equals_autograd():  # [EQ-BN-JACOBIAN]
     x, w = draw(2, 3, 2), draw(3, seed=1)
-    whole = torch.autograd.functional.jacobian(lambda x: batch_norm(x, w, w), x)  # (N, C, L, N, C, L)
+    # (N, C, L, N, C, L)
+    whole = torch.autograd.functional.jacobian(lambda x: batch_norm(x, w, w), x)
     for c in range(3):
-        assert_close(gradients.batch_norm_jacobian(x, w, eps=EPS)[c], whole[:, c, :, :, c].reshape(4, 4))
+        assert_close(
+            gradients.batch_norm_jacobian(x, w, eps=EPS)[c], whole[:, c, :, :, c].reshape(4, 4)
+        )
         assert float(whole[:, c, :, :, c - 1].abs().max()) == 0
 
 
@@ -61,8 +66,14 @@ def test_jacobian_transposed_times_gradient_is_the_backward():
         return (jacobian.mT @ dy[..., None])[..., 0]
 
     pairs = [
-        (product(gradients.layer_norm_jacobian(x, (5,), w)), gradients.layer_norm_backward(dy, x, (5,), w)),
-        (product(gradients.rms_norm_jacobian(x, (5,), w)), gradients.rms_norm_backward(dy, x, (5,), w)),
+        (
+            product(gradients.layer_norm_jacobian(x, (5,), w)),
+            gradients.layer_norm_backward(dy, x, (5,), w),
+        ),
+        (
+            product(gradients.rms_norm_jacobian(x, (5,), w)),
+            gradients.rms_norm_backward(dy, x, (5,), w),
+        ),
         (product(gradients.softmax_jacobian(x)), gradients.softmax_backward(dy, x)),
         (product(gradients.dyt_jacobian(x, w[:1], w)), gradients.dyt_backward(dy, x, w[:1], w)),
         (

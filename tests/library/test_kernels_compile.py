@@ -1,4 +1,5 @@
-"""Every kernel compiles for a GPU that is not there: the interpreter forgives what the compiler refuses.
+"""Every kernel compiles for a GPU that is not there:
+the interpreter forgives what the compiler refuses.
 
 Found by this: a clamp of float64, which only fails when compiled. ptxas comes with triton's wheel.
 """
@@ -32,11 +33,13 @@ def signature(kernel, dtype, acc, constants):
         elif name.endswith("_ptr"):
             yield name, "*" + (acc if name in SUMS else dtype)
         else:
-            yield name, parameter.annotation_type or ("i64" if name in ("rows", "x_stride") else "i32")
+            integer = "i64" if name in ("rows", "x_stride") else "i32"
+            yield name, parameter.annotation_type or integer
 
 def compiled(kernel, dtype, absent=(), **meta):
     if "D" not in meta and meta.get("COLS", 9) <= 4:  # a size or stride of 1 is compiled in
-        compiled(kernel, dtype, absent, **{**meta, **dict.fromkeys(ONES & set(kernel.arg_names), 1)})
+        ones = dict.fromkeys(ONES & set(kernel.arg_names), 1)
+        compiled(kernel, dtype, absent, **{**meta, **ones})
     acc = "fp64" if dtype == "fp64" else "fp32"
     warps = meta.pop("num_warps")
     constants = {"ACC": getattr(tl, acc.replace("fp", "float")), **meta, **dict.fromkeys(absent)}
@@ -47,25 +50,32 @@ def compiled(kernel, dtype, absent=(), **meta):
     assert "atom" not in ready.asm["ptx"].replace("atomic", ""), "an atomic operation"
 
 # LayerNorm's kernels with everything in bfloat16, RMSNorm's with nothing but x in float64
-for dtype, absent in (("bf16", ()), ("fp64", ("mean_ptr", "bias_ptr", "weight_ptr", "dw_ptr", "db_ptr"))):
+ALL_BUT_X = ("mean_ptr", "bias_ptr", "weight_ptr", "dw_ptr", "db_ptr")
+for dtype, absent in (("bf16", ()), ("fp64", ALL_BUT_X)):
     def without(kernel):
         return [name for name in absent if name in kernel.arg_names]
-    for kernel, columns in ((rows._forward, 3), (rows._forward, 16384 if dtype != "fp64" else 8192),
-                            (rows._backward, 3), (rows._backward, 8192 if dtype != "fp64" else 4096)):
+    longest = 16384 if dtype != "fp64" else 8192
+    for kernel, columns in ((rows._forward, 3), (rows._forward, longest),
+                            (rows._backward, 3), (rows._backward, longest // 2)):
         compiled(kernel, dtype, without(kernel), **tile_shape(columns))
     for kernel in (wide._forward, wide._row_sums):
         compiled(kernel, dtype, without(kernel), PIECE=wide.PIECE, num_warps=8)
     compiled(wide._columns, dtype, without(wide._columns), **tile_shape(70_000, wide.COLUMNS))
     for kind in ("tanh", "isru"):
         for kernel in (pointwise._forward, pointwise._backward):
-            compiled(kernel, dtype, without(kernel), KIND=kind, **tile_shape(1000, pointwise.COLUMNS))
+            shape = tile_shape(1000, pointwise.COLUMNS)
+            compiled(kernel, dtype, without(kernel), KIND=kind, **shape)
 print("all compiled")
 """
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the wheel's ptxas is tried on x86_64 only")
+@pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="the wheel's ptxas is tried on x86_64 only"
+)
 def test_every_kernel_compiles_for_sm_90(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     environment["TRITON_CACHE_DIR"] = str(tmp_path)
-    done = subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True
+    )
     assert done.stdout == "all compiled\n", done.stderr[-3000:]

@@ -28,7 +28,9 @@ def assert_rows_equal_alone(call, tensors, picked):
 def test_more_than_65535_rows_at_full_width(centre):
     x, weight = draw(70_000, 4096), draw(4096)
     picked = torch.tensor([0, 65_535, 65_536, 69_999], device=DEVICE)
-    assert_rows_equal_alone(lambda x: rows.norm_forward(x, weight, None, 1e-5, centre=centre), [x], picked)
+    assert_rows_equal_alone(
+        lambda x: rows.norm_forward(x, weight, None, 1e-5, centre=centre), [x], picked
+    )
 
 
 @CENTRE

@@ -25,20 +25,30 @@ def forward_and_backward(dy, x, parameter, weight, bias, *, scale=SCALE, kind="t
     """y, dx, dparameter, dw, db of the kernels."""
     y = pointwise.curve_forward(x, parameter, weight, bias, scale, kind=kind)
     has_bias = bias is not None
-    grads = pointwise.curve_backward(dy, x, parameter, weight, scale, kind=kind, bias=has_bias, **options)
+    grads = pointwise.curve_backward(
+        dy, x, parameter, weight, scale, kind=kind, bias=has_bias, **options
+    )
     return y, *grads
 
 
 def truth(dy, x, parameter, weight, bias, *, scale=SCALE, kind="tanh"):
-    """The same five in float64: the definition, and autograd; for tanh 1 / cosh^2, which does not cancel."""
+    """The same five in float64: the definition, and autograd;
+    for tanh 1 / cosh^2, which does not cancel.
+    """
     dy, x, parameter, weight, bias = float64(dy, x, parameter, weight, bias)
     if kind == "tanh":
-        value, slope = scale * torch.tanh(parameter * x / scale), torch.cosh(parameter * x / scale) ** -2
+        value, slope = (
+            scale * torch.tanh(parameter * x / scale),
+            torch.cosh(parameter * x / scale) ** -2,
+        )
         by_x, by_parameter = parameter * slope, x * slope
     else:
         length = torch.hypot(x, parameter.sqrt())
         value = scale * x / length
-        by_x, by_parameter = scale * (parameter / length) / length / length, -value / length / length / 2
+        by_x, by_parameter = (
+            scale * (parameter / length) / length / length,
+            -value / length / length / 2,
+        )
     one = torch.ones(x.shape[1], dtype=torch.float64, device=x.device)
     gradient = dy * (one if weight is None else weight)
     y = value * (one if weight is None else weight) + (0 * one if bias is None else bias)
@@ -51,14 +61,18 @@ def check(dy, x, parameter, weight, bias, *, scale=SCALE, kind="tanh", **options
         return forward_and_backward(*tensors, scale=scale, kind=kind, **options)
 
     got = unchanged(run, dy, x, parameter, weight, bias)
-    y, dx, by_parameter, by_weight, value, _ = truth(dy, x, parameter, weight, bias, scale=scale, kind=kind)
-    # A rounding of the argument u changes the slope of tanh by 2u roundings, that of isru by at most 3.
+    y, dx, by_parameter, by_weight, value, _ = truth(
+        dy, x, parameter, weight, bias, scale=scale, kind=kind
+    )
+    # A rounding of the argument u changes the slope of tanh by 2u roundings, that of isru by at
+    # most 3.
     argument = (parameter.double() * x.double() / scale).abs() if kind == "tanh" else 3.0
     steps, vectors = steps_of(), x.dtype if weight is None else weight.dtype
     summed = steps_of(*x.shape)
     scaled = value.abs() * (1 if weight is None else weight.double().abs())
     assert_near(got[0], y, x.dtype, scaled, steps)
-    assert_near(got[1], dx, x.dtype, dx.abs() * (1 + argument) + 1e-30, steps)  # 1e-30: slopes may underflow
+    # 1e-30: slopes may underflow
+    assert_near(got[1], dx, x.dtype, dx.abs() * (1 + argument) + 1e-30, steps)
     size = (by_parameter.abs() * (1 + argument)).sum().reshape(1)
     assert_near(got[2], by_parameter.sum().reshape(1), parameter.dtype, size, summed)
     if weight is not None:
@@ -99,7 +113,9 @@ def test_gradients_agree_with_the_closed_form(kind):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_tanh_and_its_slope_to_a_few_units(dtype):
-    """Relative to tanh itself, which vanishes at 0, and to a slope that vanishes far out; both signs."""
+    """Relative to tanh itself, which vanishes at 0,
+    and to a slope that vanishes far out; both signs.
+    """
     size = torch.logspace(-6, 1.5, 1021, dtype=torch.float64)
     knee = torch.linspace(0.74, 0.76, 1027, dtype=torch.float64)
     x = torch.cat([size, -size, knee, torch.zeros(1, dtype=torch.float64)]).to(DEVICE, dtype)[None]
@@ -140,8 +156,10 @@ def test_rows_anywhere_in_memory(kind):
     dy, x, parameter, weight, bias = inputs(6, 1300)
     fixed = parameter, weight[:1199], bias[:1199]
     check(dy[::2, 5:1204], x[1::2, 90:1289], *fixed, kind=kind)  # every other row, some columns
-    check(dy[:1, :1199].expand(2, -1), x[0].as_strided((2, 1199), (1, 1)), *fixed, kind=kind)  # overlapping
-    check(dy[:2, :1199].T.contiguous().T, x[:2, :1199].T.contiguous().T, *fixed, kind=kind)  # columns first
+    # overlapping
+    check(dy[:1, :1199].expand(2, -1), x[0].as_strided((2, 1199), (1, 1)), *fixed, kind=kind)
+    # columns first
+    check(dy[:2, :1199].T.contiguous().T, x[:2, :1199].T.contiguous().T, *fixed, kind=kind)
     check(dy[0, 0].expand(2, 1199), x[:2, :1199], *fixed, kind=kind)  # the gradient of a sum
 
 

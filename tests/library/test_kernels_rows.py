@@ -1,4 +1,6 @@
-"""LayerNorm's and RMSNorm's kernels against float64, on the GPU if there is one, else interpreted."""
+"""LayerNorm's and RMSNorm's kernels against float64,
+on the GPU if there is one, else interpreted.
+"""
 
 import pytest
 import torch
@@ -25,14 +27,21 @@ PATHS = pytest.mark.parametrize("path", ["one pass", "wide"])
 def forward_and_backward(dy, x, weight, bias, eps=EPS, centre=True, **options):
     """y, mean, rstd, dx, dw, db of the kernels."""
     y, mean, rstd = rows.norm_forward(x, weight, bias, eps, centre=centre)
-    return y, mean, rstd, *rows.norm_backward(dy, x, weight, mean, rstd, bias=bias is not None, **options)
+    return (
+        y,
+        mean,
+        rstd,
+        *rows.norm_backward(dy, x, weight, mean, rstd, bias=bias is not None, **options),
+    )
 
 
 def truth(dy, x, weight, bias, eps=EPS, centre=True):
     """The same six in float64: the definition, and autograd."""
     dy, x, weight, bias = float64(dy, x, weight, bias)
     leaves = [t.requires_grad_() for t in (x, weight, bias) if t is not None]
-    mean = x.mean(-1, keepdim=True) if centre else torch.zeros(1, dtype=torch.float64, device=x.device)
+    mean = (
+        x.mean(-1, keepdim=True) if centre else torch.zeros(1, dtype=torch.float64, device=x.device)
+    )
     centred = x - mean
     correction = centred.mean(-1, keepdim=True) if centre else 0.0
     centred = centred - correction
@@ -142,8 +151,12 @@ HARD = {  # name: what to make of normal numbers
     "large negative mean": lambda x: x - 3e4,
     "tiny scale": lambda x: x * 1e-6,
     "huge scale": lambda x: x * 1e15,
-    "first piece far from the rest": lambda x: x + 1e3 * (torch.arange(x.shape[1], device=DEVICE) < 256),
-    "last piece far from the rest": lambda x: x + 1e3 * (torch.arange(x.shape[1], device=DEVICE) >= 768),
+    "first piece far from the rest": lambda x: (
+        x + 1e3 * (torch.arange(x.shape[1], device=DEVICE) < 256)
+    ),
+    "last piece far from the rest": lambda x: (
+        x + 1e3 * (torch.arange(x.shape[1], device=DEVICE) >= 768)
+    ),
     "one outlier": lambda x: x + 1e4 * (torch.arange(x.shape[1], device=DEVICE) == 700),
 }
 
@@ -162,7 +175,8 @@ def test_hard_inputs(kind, path, centre, monkeypatch):
 def test_constant_rows(path, centre, monkeypatch):
     take(path, monkeypatch)
     dy, x, weight, bias = inputs(3, 1000)
-    x[:] = torch.tensor([[0.0], [3.1], [-70_000.3]])  # not exact in float32, nor is the sum of a thousand
+    # not exact in float32, nor is the sum of a thousand
+    x[:] = torch.tensor([[0.0], [3.1], [-70_000.3]])
     got = check(dy, x, weight, bias, centre=centre)
     if centre:
         assert torch.equal(got[0], bias.expand(3, -1))

@@ -13,9 +13,11 @@ from normlib import layers
 from tests.library.norm_cases import draw
 from tests.tolerances import assert_same_float64
 
-# Constructor arguments newer than an older torch's: ours takes them, but there is nothing to compare with.
+# Constructor arguments newer than an older torch's: ours takes them, but there is nothing to
+# compare with.
 NEEDS_BIAS = pytest.mark.skipif(
-    "bias" not in inspect.signature(nn.BatchNorm1d).parameters, reason="this torch's BatchNorm has no bias="
+    "bias" not in inspect.signature(nn.BatchNorm1d).parameters,
+    reason="this torch's BatchNorm has no bias=",
 )
 
 
@@ -61,7 +63,9 @@ every_case = pytest.mark.parametrize(("name", "args", "kwargs", "shape"), CASES)
 
 def pair(name, args, kwargs, **more):
     """Our layer and torch's, in float64, with the same parameters, all different."""
-    ours, theirs = (getattr(library, name)(*args, **kwargs, **more).double() for library in (layers, nn))
+    ours, theirs = (
+        getattr(library, name)(*args, **kwargs, **more).double() for library in (layers, nn)
+    )
     for seed, parameter in enumerate(theirs.parameters()):
         parameter.data = draw(*parameter.shape, seed=seed)
     assert ours.load_state_dict(theirs.state_dict()).missing_keys == []
@@ -93,7 +97,8 @@ def step(layer, seed, shape):
 @every_case
 def test_three_training_steps_and_an_evaluation_equal_torchs(name, args, kwargs, shape):
     pair_ = ours, theirs = pair(name, args, kwargs)
-    terms = 4 * draw(*shape).numel()  # parameters and buffers carry the rounding of the steps before
+    # parameters and buffers carry the rounding of the steps before
+    terms = 4 * draw(*shape).numel()
     for seed in range(4):
         for layer in pair_:
             layer.train(seed < 3)
@@ -134,24 +139,35 @@ def test_copies_and_pickles_are_equal_and_independent(name, args, kwargs, shape)
     ours, _ = pair(name, args, kwargs)
     for twin in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
         assert repr(twin) == repr(ours)
-        for got, want in zip(step(twin, 0, shape), step(copy.deepcopy(ours), 0, shape), strict=True):
+        for got, want in zip(
+            step(twin, 0, shape), step(copy.deepcopy(ours), 0, shape), strict=True
+        ):
             assert torch.equal(got, want)
     assert all(
-        torch.equal(a, b) for a, b in zip(ours.buffers(), pair(name, args, kwargs)[0].buffers(), strict=True)
+        torch.equal(a, b)
+        for a, b in zip(ours.buffers(), pair(name, args, kwargs)[0].buffers(), strict=True)
     )
 
 
 @every_case
 def test_device_and_dtype_reach_every_parameter_and_buffer(name, args, kwargs, shape):
-    for options in ({"device": "meta"}, {"dtype": torch.float16}, {"device": "meta", "dtype": torch.float64}):
-        ours, theirs = (getattr(library, name)(*args, **kwargs, **options) for library in (layers, nn))
+    for options in (
+        {"device": "meta"},
+        {"dtype": torch.float16},
+        {"device": "meta", "dtype": (torch.float64)},
+    ):
+        ours, theirs = (
+            getattr(library, name)(*args, **kwargs, **options) for library in (layers, nn)
+        )
         assert [(t.device, t.dtype, t.shape) for t in ours.state_dict().values()] == [
             (t.device, t.dtype, t.shape) for t in theirs.state_dict().values()
         ]
     empty = getattr(layers, name)(*args, **kwargs, device="meta").to_empty(device="cpu")
     empty.reset_parameters()
     for got, want in zip(
-        empty.state_dict().values(), getattr(nn, name)(*args, **kwargs).state_dict().values(), strict=True
+        empty.state_dict().values(),
+        getattr(nn, name)(*args, **kwargs).state_dict().values(),
+        strict=True,
     ):
         assert torch.equal(got, want)
 
@@ -170,9 +186,14 @@ def test_a_checkpoint_from_before_num_batches_tracked_loads_as_in_torch(name):
 
 @pytest.mark.parametrize("name", sorted({case.values[0] for case in CASES}))
 def test_the_constructor_takes_torchs_arguments_in_torchs_order(name):
-    ours, theirs = (inspect.signature(getattr(library, name)).parameters for library in (layers, nn))
+    ours, theirs = (
+        inspect.signature(getattr(library, name)).parameters for library in (layers, nn)
+    )
     assert ours.keys() - theirs.keys() <= {"bias", "fused"}  # newer than that torch; ours
-    facts = [[(p.name, p.default, p.kind) for p in ps.values() if p.name in theirs] for ps in (ours, theirs)]
+    facts = [
+        [(p.name, p.default, p.kind) for p in ps.values() if p.name in theirs]
+        for ps in (ours, theirs)
+    ]
     assert facts[0] == facts[1]
 
 
@@ -198,7 +219,9 @@ def test_a_layer_whose_buffers_were_removed_falls_back_as_torchs_does(name):
     for library in (layers, nn):
         layer = getattr(library, name)(4, affine=True).double()
         layer.running_mean = layer.running_var = None
-        results.append([y for training in (True, False) for y in step(layer.train(training), 0, (3, 4, 5))])
+        results.append(
+            [y for training in (True, False) for y in step(layer.train(training), 0, (3, 4, 5))]
+        )
     for got, want in zip(*results, strict=True):
         assert_same_float64(got, want, terms=60)
 

@@ -1,4 +1,6 @@
-"""dyt, dyisru, isru and softcap: float64 truth, the second witness, half types, tails, transforms, errors."""
+"""dyt, dyisru, isru and softcap:
+float64 truth, the second witness, half types, tails, transforms, errors.
+"""
 
 import math
 
@@ -48,7 +50,11 @@ def by_hand(name, x, a=0.7, scale=2.0):
 def operands(shape, dtype=torch.float64):
     """x, alpha or c, weight, bias."""
     size = shape[-1:]
-    parameters = (draw(1, seed=1).abs() if shape else number(0.6), draw(*size, seed=2), draw(*size, seed=3))
+    parameters = (
+        draw(1, seed=1).abs() if shape else number(0.6),
+        draw(*size, seed=2),
+        draw(*size, seed=3),
+    )
     return [t.to(dtype) for t in (draw(*shape), *parameters)]
 
 
@@ -77,7 +83,8 @@ def test_gradients_agree_with_the_second_witness(name, shape):  # [EQ-DYT-GRAD] 
 def test_gradients_of_the_fixed_curves(shape):  # [EQ-SOFTCAP-GRAD] [EQ-ISRU]
     x, dy = draw(*shape), draw(*shape, seed=4)
     (want,) = gradients.softcap_backward(dy, x, 0.7)
-    assert_close(output_and_gradients(call("softcap"), dy, x)[1], want, rtol=0, atol=1e-14)  # 1 - t^2 cancels
+    # 1 - t^2 cancels
+    assert_close(output_and_gradients(call("softcap"), dy, x)[1], want, rtol=0, atol=1e-14)
     slope = (1 + 0.7 * x.square()).pow(-1.5)
     assert_close(output_and_gradients(call("isru"), dy, x)[1], dy * slope, rtol=0, atol=1e-14)
 
@@ -87,7 +94,8 @@ def test_float32_against_float64(name):
     x = torch.cat([draw(2000) * 3, 10.0 ** torch.linspace(-30, 4, 200).double()]).float()
     want = call(name)(x.double())
     got = call(name)(x, number(0.7, torch.float32)) if name in LEARNED else call(name)(x)
-    # At most 5 roundings before and after the curve, whose relative slope is at most 1, and 2 eps in it.
+    # At most 5 roundings before and after the curve, whose relative slope is at most 1, and 2 eps
+    # in it.
     assert_close(got.double(), want, rtol=8 * EPS32, atol=0)
 
 
@@ -174,7 +182,8 @@ def test_bfloat16_keeps_a_gradient_where_eager_tanh_has_none(sign):  # |alpha x|
     assert not eager[1].any() and not eager[2].any()
     _, dx, dalpha = output_and_gradients(functional.dyt, dy, x, alpha)
     sech2 = 1 / math.cosh(4.0) ** 2
-    within = {"rtol": 2**-8, "atol": 0}  # the rounding to bfloat16; float32's own error is 1e-4 of it
+    # the rounding to bfloat16; float32's own error is 1e-4 of it
+    within = {"rtol": 2**-8, "atol": 0}
     assert_close(dx, torch.full_like(x, 0.5 * sech2), **within)
     assert_close(dalpha, torch.full_like(alpha, 3 * 8 * sign * sech2), **within)
     softcapped = output_and_gradients(lambda x: functional.softcap(x, 2.0), dy, x)[1]
@@ -216,7 +225,9 @@ def test_tails_decay_as_said():  # A78: x^-3 against an exponential, float64
 # Transforms, layouts, derivatives of derivatives
 
 # torch's own formulas for forward mode use torch.jit.script
-FORWARD_MODE = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+FORWARD_MODE = pytest.mark.filterwarnings(
+    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"
+)
 
 
 @FORWARD_MODE
@@ -254,7 +265,8 @@ def test_compile(name, dynamic):
     compiled = torch.compile(call(name), fullgraph=True, backend="aot_eager", dynamic=dynamic)
     want = output_and_gradients(call(name), dy, *tensors)
     for mine, eager in zip(output_and_gradients(compiled, dy, *tensors), want, strict=True):
-        assert_close(mine, eager, rtol=8 * EPS32, atol=20 * EPS32)  # sums of 20 may change their order
+        # sums of 20 may change their order
+        assert_close(mine, eager, rtol=8 * EPS32, atol=20 * EPS32)
 
 
 @pytest.mark.parametrize("dtype", HALF)
@@ -272,4 +284,5 @@ def test_layouts(name):
         if name == "dyisru" and not view.shape[-1]:
             continue  # no feature, no scale
         got = call(name)(view)
-        assert_close(got, call(name)(view.contiguous()), rtol=1e-15, atol=0)  # hypot in vectors or one by one
+        # hypot in vectors or one by one
+        assert_close(got, call(name)(view.contiguous()), rtol=1e-15, atol=0)

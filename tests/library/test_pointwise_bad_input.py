@@ -19,7 +19,9 @@ LAYERS = [layers.DyT, layers.DyISRU]
 @pytest.mark.parametrize("scale", [0, -1.0, math.nan, math.inf, "sqrt_d", "sqrt_dd"])
 @pytest.mark.parametrize("function", LEARNED)
 def test_a_bad_scale_is_refused(function, scale):
-    with pytest.raises(ValueError, match=rf"needs a positive number as scale, got scale={scale!r}\. "):
+    with pytest.raises(
+        ValueError, match=rf"needs a positive number as scale, got scale={scale!r}\. "
+    ):
         function(draw(4), draw(1), scale=scale)
 
 
@@ -35,7 +37,9 @@ def test_a_bad_constant_is_refused(function, value):
 @pytest.mark.parametrize("function", LEARNED + FIXED)
 def test_integers_and_lists_are_refused(function):
     number = draw(1) if function in LEARNED else 1.0
-    with pytest.raises(NotImplementedError, match=rf"^{function.__name__} needs .* got torch.int64"):
+    with pytest.raises(
+        NotImplementedError, match=rf"^{function.__name__} needs .* got torch.int64"
+    ):
         function(torch.arange(4), number)
     with pytest.raises(TypeError, match=rf"^{function.__name__} needs a tensor, got list"):
         function([1.0], number)
@@ -44,10 +48,18 @@ def test_integers_and_lists_are_refused(function):
 @pytest.mark.parametrize("function", LEARNED)
 def test_parameters_that_do_not_fit_are_refused(function):
     x, a, w, b = draw(5, 4), draw(1), draw(4), draw(4)
-    for bad in ([a, w[:3], b], [a, w, b[:3]], [w[:3], w, b], [a, w.reshape(4, 1), b], [a, w.expand(2, 5, 4)]):
+    for bad in (
+        [a, w[:3], b],
+        [a, w, b[:3]],
+        [w[:3], w, b],
+        [a, w.reshape(4, 1), b],
+        [a, w.expand(2, 5, 4)],
+    ):
         with pytest.raises(RuntimeError, match=r"needs a \w+ that broadcasts to input \(5, 4\)"):
             function(x, *bad)
-    with pytest.raises(TypeError, match=rf"^{function.__name__} needs a tensor as \w+, got 0\.5\. Wrap it"):
+    with pytest.raises(
+        TypeError, match=rf"^{function.__name__} needs a tensor as \w+, got 0\.5\. Wrap it"
+    ):
         function(x, 0.5)
 
 
@@ -57,7 +69,9 @@ def test_parameters_that_do_not_fit_are_refused(function):
 @pytest.mark.parametrize("scale", [0, -1.0, math.nan, math.inf, "sqrt_dd", None])
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_layer_refuses_a_bad_scale(layer, scale):
-    with pytest.raises(ValueError, match=rf"^{layer.__name__} needs a positive number as scale, got scale="):
+    with pytest.raises(
+        ValueError, match=rf"^{layer.__name__} needs a positive number as scale, got scale="
+    ):
         layer(4, scale=scale)
     with pytest.raises(ValueError, match=r'as scale.* or "sqrt_d" for'):
         layer(4).rescaled(scale)
@@ -90,7 +104,9 @@ def test_a_wrong_size_is_refused(layer):
         (layer(4), ()),
     ]
     for module, shape in bad:  # a weight of size 1 would broadcast
-        with pytest.raises(RuntimeError, match=rf"^{name} needs an input whose last dimensions are"):
+        with pytest.raises(
+            RuntimeError, match=rf"^{name} needs an input whose last dimensions are"
+        ):
             module(torch.ones(shape))
     for size, shape in ((4, (2, 3, 4)), (1, (2, 3, 4)), (4, (2, 5))):
         with pytest.raises(RuntimeError, match=f"^{name} needs"):
@@ -100,7 +116,9 @@ def test_a_wrong_size_is_refused(layer):
 @pytest.mark.parametrize("layer", LAYERS)
 def test_other_nonsense_is_refused(layer):
     name = layer.__name__
-    with pytest.raises(NotImplementedError, match=rf"^{name} needs .* got torch.int64. Call input.float\(\)"):
+    with pytest.raises(
+        NotImplementedError, match=rf"^{name} needs .* got torch.int64. Call input.float\(\)"
+    ):
         layer(4)(torch.arange(4))
     with pytest.raises(NotImplementedError, match=rf"^{name} needs .* got torch.int64"):
         layer(4, channels_first=True)(torch.arange(4)[None])
@@ -108,7 +126,9 @@ def test_other_nonsense_is_refused(layer):
         RuntimeError, match=rf"^{name} needs an input \(N, C, ...\), got \(4,\)\. Add a batch"
     ):
         layer(4, channels_first=True)(torch.ones(4))
-    with pytest.raises(ValueError, match=rf"^{name} needs one number of channels .* got \(3, 4\)\. Pass C"):
+    with pytest.raises(
+        ValueError, match=rf"^{name} needs one number of channels .* got \(3, 4\)\. Pass C"
+    ):
         layer((3, 4), channels_first=True)
     with pytest.raises(RuntimeError, match="size mismatch"):
         layer(4, scale=1.0).load_state_dict(layer(5, scale=1.0).state_dict())

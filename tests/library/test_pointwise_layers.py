@@ -1,4 +1,6 @@
-"""DyT and DyISRU as layers: the official one bit for bit, conversions, what nn.Module promises, errors."""
+"""DyT and DyISRU as layers:
+the official one bit for bit, conversions, what nn.Module promises, errors.
+"""
 
 import copy
 import io
@@ -51,11 +53,15 @@ def on(layer, x, dy=None):
 # The official layer
 
 
-@pytest.mark.parametrize(("shape", "first"), [((3, 5, 8), False), ((7, 8), False), ((2, 8, 5, 3), True)])
+@pytest.mark.parametrize(
+    ("shape", "first"), [((3, 5, 8), False), ((7, 8), False), ((2, 8, 5, 3), True)]
+)
 def test_bit_for_bit_the_official_layer(shape, first):  # [EQ-DYT]
     theirs, ours = trained(Official(8, first, 0.5)), layers.DyT(8, channels_first=first)
     ours.load_state_dict(theirs.state_dict(), strict=True)
-    x = draw(*shape, dtype=torch.float32) * torch.logspace(-3, 2, 8).reshape((8, 1, 1) if first else (8,))
+    x = draw(*shape, dtype=torch.float32) * torch.logspace(-3, 2, 8).reshape(
+        (8, 1, 1) if first else (8,)
+    )
     assert torch.equal(ours(x), theirs(x))
     for mine, official in zip(on(ours, x), on(theirs, x), strict=True):
         # x dy w (1 - t^2) summed over at most 240 terms of up to 500, in two orders
@@ -66,7 +72,9 @@ def test_checkpoints_load_both_ways():
     theirs, ours = Official(8, False, 0.5), trained(layers.DyT(8))
     state = ours.state_dict()
     assert state.pop("_extra_state") == 1  # the scale, which the official code does not know
-    assert {k: v.shape for k, v in state.items()} == {k: v.shape for k, v in theirs.state_dict().items()}
+    assert {k: v.shape for k, v in state.items()} == {
+        k: v.shape for k, v in theirs.state_dict().items()
+    }
     theirs.load_state_dict(state, strict=True)
     x = draw(5, 8, dtype=torch.float32)
     assert torch.equal(ours(x), theirs(x))
@@ -82,7 +90,9 @@ def test_a_state_of_another_scale_is_refused_and_changes_nothing(layer, scales, 
     stored = nn.Sequential(trained(layer(6, scale=scales[0]))).state_dict()
     model = nn.Sequential(layer(6, scale=scales[1]))
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    with pytest.raises(RuntimeError, match=rf"{layer.__name__} has scale .* another function\. Build the"):
+    with pytest.raises(
+        RuntimeError, match=rf"{layer.__name__} has scale .* another function\. Build the"
+    ):
         model.load_state_dict(stored, strict=strict)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
@@ -99,7 +109,9 @@ def test_a_state_without_a_scale_keeps_the_constructors(layer):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_state_that_was_cast_to_a_half_type_is_taken(layer, dtype):
-    stored = {name: value.to(dtype) for name, value in layer(768, scale="sqrt_d").state_dict().items()}
+    stored = {
+        name: value.to(dtype) for name, value in layer(768, scale="sqrt_d").state_dict().items()
+    }
     layer(768, scale="sqrt_d").load_state_dict(stored)
 
 
@@ -118,7 +130,9 @@ def test_the_start(size, scale):
         (layers.DyISRU(size, 4.0, scale), level / 2),
     ):
         layer = layer.double()
-        steepest = output_and_gradients(layer, torch.ones(size).double(), torch.zeros(size).double())[1]
+        steepest = output_and_gradients(
+            layer, torch.ones(size).double(), torch.zeros(size).double()
+        )[1]
         # log_c was made in float32, half an ulp of log c <= 4.2 off: 2.4e-7
         assert_close(steepest, torch.full_like(steepest, slope), rtol=1e-6, atol=0)
         far = layer(torch.full((size,), 1e9, dtype=torch.float64))
@@ -147,7 +161,9 @@ def test_rescaled_keeps_what_the_layer_is(layer):
     first = layer(3, 0.7, 2.0, bias=False, channels_first=True, dtype=torch.bfloat16).eval()
     first.weight.requires_grad_(False)
     other = first.rescaled("sqrt_d")
-    assert type(other) is layer and not other.training and other.bias is None and other.channels_first
+    assert (
+        type(other) is layer and not other.training and other.bias is None and other.channels_first
+    )
     for name, parameter in first.named_parameters():
         copied = other.get_parameter(name)
         assert copied.dtype == torch.bfloat16 and copied.requires_grad == parameter.requires_grad
@@ -220,7 +236,9 @@ def test_any_trailing_shape(layer, shape):
     for lead in ((), (4,), (2, 3), (0,)):
         x = draw(*lead, *size)
         if layer is layers.DyT:
-            want = functional.dyt(x, module.alpha, module.weight, module.bias, math.prod(size) ** 0.5)
+            want = functional.dyt(
+                x, module.alpha, module.weight, module.bias, math.prod(size) ** 0.5
+            )
         else:
             want = functional.dyisru(x, module.log_c.exp(), module.weight, module.bias)
         got, dx, *grads = on(module, x)
@@ -307,7 +325,8 @@ def test_compiled_layers(layer, first, dynamic):
     x = draw(*((2, 6, 3) if first else (5, 6)), dtype=torch.float32)
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager", dynamic=dynamic)
     for mine, eager in zip(on(compiled, x), on(module, x), strict=True):
-        assert_close(mine, eager, rtol=1e-6, atol=1e-5)  # sums of at most 36 float32 terms of order 1
+        # sums of at most 36 float32 terms of order 1
+        assert_close(mine, eager, rtol=1e-6, atol=1e-5)
 
 
 @pytest.mark.parametrize("layer", LAYERS)

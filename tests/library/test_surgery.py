@@ -58,7 +58,8 @@ def test_every_norm_becomes_dyisru_of_slope_one(name, args, shape, broadcast):
     one = torch.ones(1, dtype=torch.float64)
     weight = one if old.weight is None else old.weight.view(broadcast)
     bias = 0 if getattr(old, "bias", None) is None else old.bias.view(broadcast)
-    assert_close(got, weight * d**0.5 * x / (x.square() + d).sqrt() + bias)  # scale sqrt(d) and c = scale^2
+    # scale sqrt(d) and c = scale^2
+    assert_close(got, weight * d**0.5 * x / (x.square() + d).sqrt() + bias)
 
 
 @pytest.mark.parametrize(("name", "args", "shape", "broadcast"), CASES[:-1], ids=str)
@@ -80,7 +81,9 @@ def test_torch_to_ours_and_back_changes_nothing(name, args, shape, broadcast):
 
 
 def test_the_new_layer_takes_over_the_very_parameters():
-    model = nn.Sequential(nn.Linear(4, 4), trained(nn.LayerNorm(4), dtype=torch.bfloat16)).bfloat16()
+    model = nn.Sequential(
+        nn.Linear(4, 4), trained(nn.LayerNorm(4), dtype=torch.bfloat16)
+    ).bfloat16()
     model[1].bias.requires_grad_(False)
     model[1].eval()
     weight, bias = model[1].weight, model[1].bias
@@ -96,10 +99,13 @@ def test_the_new_layer_takes_over_the_very_parameters():
 
 
 def test_a_frozen_layer_stays_frozen():
-    model = nn.Sequential(nn.LayerNorm(4).requires_grad_(False), nn.LayerNorm(4, elementwise_affine=False))
+    model = nn.Sequential(
+        nn.LayerNorm(4).requires_grad_(False), nn.LayerNorm(4, elementwise_affine=False)
+    )
     replace(model, nn.LayerNorm, layers.DyT)
     assert [each.requires_grad for each in model[0].parameters()] == [False] * 3
-    assert [each.requires_grad for each in model[1].parameters()] == [True] * 2  # nothing was frozen there
+    # nothing was frozen there
+    assert [each.requires_grad for each in model[1].parameters()] == [True] * 2
 
 
 def test_meta_tensors_are_carried():
@@ -113,7 +119,9 @@ class Nest(nn.Module):
     def __init__(self):
         super().__init__()
         self.shared = nn.LayerNorm(4)
-        self.items = nn.ModuleList([nn.LayerNorm(4), nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))])
+        self.items = nn.ModuleList(
+            [nn.LayerNorm(4), nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))]
+        )
         self.named = nn.ModuleDict({"a": nn.LayerNorm(4), "again": self.shared})
         self.alias = self.items[1]
         self.register_module("absent", None)
@@ -134,7 +142,8 @@ def test_nested_shared_and_named_layers_are_all_replaced():
     paths = [record.paths for record in report.replaced]
     assert paths == [["shared", "named.again"], ["items.0"], ["items.1.1"], ["named.a"]]
     own = ("alpha", "_extra_state")  # of DyT
-    assert [key for key in model.state_dict() if not key.endswith(own)] == keys  # names and their order
+    # names and their order
+    assert [key for key in model.state_dict() if not key.endswith(own)] == keys
     x = draw(3, 4)
     want = x
     for step in ("tanh", "tanh", "linear", "tanh", "tanh", "tanh", "linear", "tanh"):
@@ -162,12 +171,15 @@ def test_a_tuple_of_classes_and_what_is_left():
     class Special(nn.LayerNorm):
         pass
 
-    model = nn.Sequential(nn.LayerNorm(4), nn.RMSNorm(4), Special(4), nn.GroupNorm(2, 4), nn.Linear(4, 4))
+    model = nn.Sequential(
+        nn.LayerNorm(4), nn.RMSNorm(4), Special(4), nn.GroupNorm(2, 4), nn.Linear(4, 4)
+    )
     _, report = replace(model, (nn.LayerNorm, nn.RMSNorm), layers.DyT)
     kinds = [layers.DyT, layers.DyT, Special, nn.GroupNorm, nn.Linear]
     assert [type(module) for module in model] == kinds
     assert (
-        report.left["2"].startswith("Special is a subclass") and report.left["3"] == "GroupNorm is not in old"
+        report.left["2"].startswith("Special is a subclass")
+        and report.left["3"] == "GroupNorm is not in old"
     )
     assert set(report.left) == {"2", "3"}
     first, second, *rest = str(report).splitlines()

@@ -1,4 +1,6 @@
-"""The fit finds the least-squares alpha or c, gain and bias, and so keeps more of a trained model."""
+"""The fit finds the least-squares alpha or c,
+gain and bias, and so keeps more of a trained model.
+"""
 
 import copy
 import math
@@ -52,7 +54,9 @@ def test_fitted_beats_unfitted_on_every_layer_and_in_the_logits(model_and_data, 
     model, data, logits = model_and_data
     old = (layers.LayerNorm, layers.BatchNorm2d)
     plain, _ = replace(copy.deepcopy(model), old, new, **options)
-    fitted, report = replace(copy.deepcopy(model), old, new, fit_to=data.train_x[:192].split(64), **options)
+    fitted, report = replace(
+        copy.deepcopy(model), old, new, fit_to=data.train_x[:192].split(64), **options
+    )
     assert all(record.error_fitted < 0.97 * record.error_unfitted for record in report.replaced)
     for record in report.replaced:  # each layer alone as well, on images that no fit has seen
         alone = [copy.deepcopy(model) for _ in range(2)]
@@ -61,7 +65,9 @@ def test_fitted_beats_unfitted_on_every_layer_and_in_the_logits(model_and_data, 
         unfitted_error, fitted_error = (relative_error(twin(data.test_x), logits) for twin in alone)
         assert fitted_error < unfitted_error
     with torch.no_grad():
-        assert relative_error(fitted(data.test_x), logits) < 0.9 * relative_error(plain(data.test_x), logits)
+        assert relative_error(fitted(data.test_x), logits) < 0.9 * relative_error(
+            plain(data.test_x), logits
+        )
     assert "; error " in str(report) and "fitted" in str(report)
 
 
@@ -70,7 +76,9 @@ def test_fitted_beats_unfitted_on_every_layer_and_in_the_logits(model_and_data, 
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("start", [1.6, 2.8, 5.2])  # above and below the nearest knee of the grid
 def test_the_fit_recovers_a_layer_of_its_own_kind(new, options, size, bias, start):
-    """From default alpha or c and another scale, the old function comes back, gain and bias included."""
+    """From default alpha or c and another scale,
+    the old function comes back, gain and bias included.
+    """
     old = new(size, start, 0.8, bias=bias).double()
     old.weight.data = draw(*old.weight.shape)
     if bias:
@@ -78,7 +86,8 @@ def test_the_fit_recovers_a_layer_of_its_own_kind(new, options, size, bias, star
     x = draw(50, 4, *old.normalized_shape, seed=2)
     want = old(x).detach()
     fitted, report = replace(old, new, new, fit_to=[x], **options)
-    # a golden section stops where two errors round to the same: at sqrt(eps) = 1.5e-8 of the knee or above
+    # a golden section stops where two errors round to the same: at sqrt(eps) = 1.5e-8 of the knee
+    # or above
     assert report.replaced[0].error_fitted < 1e-6 < 0.01 < report.replaced[0].error_unfitted
     assert_close(fitted(x).detach(), want, rtol=0, atol=1e-5)
     slope = start * fitted.scale / 0.8  # alpha x / scale is what counts
@@ -95,8 +104,10 @@ def test_a_straight_line_is_not_followed_to_an_endless_knee(new, options):
     fitted, report = replace(old, nn.BatchNorm1d, new, fit_to=[x], **options)
     log_knee = (fitted.scale / fitted.alpha).log() if new is layers.DyT else fitted.log_c / 2
     want = x.square().mean().log() / 2 + 3
-    assert_close(log_knee.detach(), want.reshape(1), rtol=0, atol=2e-6)  # what the golden section leaves
-    # x / sqrt(1 + (x/knee)^2) is off by x^3 / (2 knee^2): sqrt(15) / 2 e^-6 of a normal RMS; tanh by less
+    # what the golden section leaves
+    assert_close(log_knee.detach(), want.reshape(1), rtol=0, atol=2e-6)
+    # x / sqrt(1 + (x/knee)^2) is off by x^3 / (2 knee^2): sqrt(15) / 2 e^-6 of a normal RMS; tanh
+    # by less
     assert report.replaced[0].error_fitted < 15**0.5 / 2 * math.exp(-6)
 
 
@@ -106,7 +117,9 @@ def test_a_start_that_no_fit_can_improve_stays(new, options):
     fitted, report = replace(old, new, new, fit_to=[draw(50, 4)], **options)
     assert report.replaced[0].notes[-1] == "not fitted: its start is as good"
     assert report.replaced[0].error_fitted == report.replaced[0].error_unfitted == 0
-    assert_close(dict(fitted.state_dict()), dict(new(4, **options).double().state_dict()), rtol=0, atol=0)
+    assert_close(
+        dict(fitted.state_dict()), dict(new(4, **options).double().state_dict()), rtol=0, atol=0
+    )
 
 
 def test_channels_first_is_fitted_along_the_channels():
@@ -166,14 +179,21 @@ def fails(x):
     [
         ([draw(3, 5)], layers.DyT, RuntimeError, "shapes"),
         ([], layers.DyT, ValueError, "fit_to was empty"),
-        ([torch.zeros(3, 4, dtype=torch.float64)], lambda old: layers.DyT(4), ValueError, "all zero"),
+        (
+            [torch.zeros(3, 4, dtype=torch.float64)],
+            lambda old: layers.DyT(4),
+            ValueError,
+            "all zero",
+        ),
         (draw(3, 4), layers.DyT, TypeError, "Put it in a list"),
         ([draw(3, 4)], layers.LayerNorm, ValueError, "can fit DyT, DyISRU and Derf, not LayerNorm"),
     ],
     ids=["model fails", "empty", "zeros", "one tensor", "a norm"],
 )
 def test_a_fit_that_is_refused_leaves_the_model_untouched(batches, new, error, words):
-    model = nn.Sequential(nn.Linear(4, 4, bias=False), trained(nn.LayerNorm(4)), nn.Linear(4, 4)).double()
+    model = nn.Sequential(
+        nn.Linear(4, 4, bias=False), trained(nn.LayerNorm(4)), nn.Linear(4, 4)
+    ).double()
     before = snapshot(model)
     with pytest.raises(error, match=words):
         replace(model, nn.LayerNorm, new, fit_to=batches)
@@ -200,7 +220,12 @@ def test_layers_without_signal_stay_at_their_start_and_say_so():
         notes[0].startswith("fitted: alpha")
         and notes[1] == notes[2] == "not fitted: no batch reached it, or only zeros"
     )
-    assert model["unused"].alpha.item() == model["off"].alpha.item() == 0.5 != model["used"].alpha.item()
+    assert (
+        model["unused"].alpha.item()
+        == model["off"].alpha.item()
+        == 0.5
+        != model["used"].alpha.item()
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
@@ -222,6 +247,8 @@ def test_memory_is_bounded_by_a_uniform_sample_of_rows(monkeypatch):
         sample(None, (rows,), {}, -rows)
     x, y = sample.rows
     assert x.shape == (400, 2) and torch.equal(x, -y) and len(x[:, 0].unique()) == 400
-    # the mean of 400 of 0..3999 without replacement: standard error 4000 / sqrt(12 * 400) * sqrt(0.9) = 55
+    # the mean of 400 of 0..3999 without replacement: standard error
+    # 4000 / sqrt(12 * 400) * sqrt(0.9) = 55
     assert abs(x.mean() - 1999.5) < 4 * 55
-    assert (x[:, 0] < 1000).sum() > 60 and (x[:, 0] >= 3000).sum() > 60  # 100 expected, standard error 8.2
+    # 100 expected, standard error 8.2
+    assert (x[:, 0] < 1000).sum() > 60 and (x[:, 0] >= 3000).sum() > 60

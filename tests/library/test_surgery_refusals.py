@@ -11,7 +11,13 @@ from torch.testing import assert_close
 from normlib import layers
 from normlib.surgery import replace
 from tests.library.norm_cases import draw
-from tests.library.surgery_cases import ForeignRMSNorm, OffsetRMSNorm, assert_unchanged, snapshot, trained
+from tests.library.surgery_cases import (
+    ForeignRMSNorm,
+    OffsetRMSNorm,
+    assert_unchanged,
+    snapshot,
+    trained,
+)
 
 
 class NeedsMore(nn.Module):
@@ -30,7 +36,11 @@ class Conditioned(ForeignRMSNorm):
         (trained(nn.LayerNorm(4)), nn.RMSNorm, ["1: the bias (4,)", "fold it into the next layer"]),
         (trained(nn.LayerNorm(4)), nn.Identity, ["1: the weight (4,)", "no place in Identity()"]),
         (nn.LayerNorm(4, device="meta"), nn.RMSNorm, ["1: the bias (4,)"]),
-        (nn.BatchNorm2d(4), layers.LayerNorm, ["1: of BatchNorm2d", "dimension 1", "Pass a callable"]),
+        (
+            nn.BatchNorm2d(4),
+            layers.LayerNorm,
+            ["1: of BatchNorm2d", "dimension 1", "Pass a callable"],
+        ),
         (nn.LayerNorm(4), nn.BatchNorm1d, ["1: of LayerNorm", "dimension 1"]),
         (layers.DyT(4, channels_first=True), nn.LayerNorm, ["dimension 1"]),
         (nn.BatchNorm2d(4), nn.GroupNorm, ["GroupNorm needs num_groups", "Pass it to replace"]),
@@ -51,10 +61,13 @@ def test_what_cannot_be_carried_is_refused(old, new, words):
 
 
 def test_one_refusal_leaves_the_whole_model_untouched():
-    model = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4), trained(nn.LayerNorm(4), dtype=torch.float32))
+    model = nn.Sequential(
+        nn.LayerNorm(4), nn.Linear(4, 4), trained(nn.LayerNorm(4), dtype=torch.float32)
+    )
     before = snapshot(model)
     with pytest.raises(ValueError, match=r"2: the bias \(4,\)"):
-        replace(model, nn.LayerNorm, layers.RMSNorm)  # the first has no trained bias and could be replaced
+        # the first has no trained bias and could be replaced
+        replace(model, nn.LayerNorm, layers.RMSNorm)
     assert_unchanged(model, before)
     with pytest.raises(ZeroDivisionError):
         replace(model, nn.LayerNorm, lambda old: layers.DyT(4) if old is model[0] else 1 / 0)
@@ -63,7 +76,9 @@ def test_one_refusal_leaves_the_whole_model_untouched():
 
 def test_what_was_never_trained_can_be_dropped():
     model, report = replace(nn.Sequential(nn.LayerNorm(4)), nn.LayerNorm, layers.RMSNorm)
-    assert type(model[0]) is layers.RMSNorm and report.replaced[0].notes == ["drops bias, which was 0"]
+    assert type(model[0]) is layers.RMSNorm and report.replaced[0].notes == [
+        "drops bias, which was 0"
+    ]
     assert type(replace(model, layers.RMSNorm, nn.Identity)[0][0]) is nn.Identity
 
 
@@ -89,14 +104,20 @@ def test_old_must_be_classes(old):
 
 
 def test_a_callable_decides_alone():
-    model = nn.Sequential(*(trained(nn.LayerNorm(size), dtype=torch.bfloat16) for size in (4, 8))).eval()
+    model = nn.Sequential(
+        *(trained(nn.LayerNorm(size), dtype=torch.bfloat16) for size in (4, 8))
+    ).eval()
     small, large = model
 
     def new(old, alpha_init):
         return old if old is large else layers.DyT(old.normalized_shape, alpha_init)
 
     _, report = replace(model, nn.LayerNorm, new, alpha_init=0.25)
-    assert model[0].alpha.item() == 0.25 and model[0].weight.eq(1).all() and not small.weight.eq(1).all()
+    assert (
+        model[0].alpha.item() == 0.25
+        and model[0].weight.eq(1).all()
+        and not small.weight.eq(1).all()
+    )
     assert model[0].weight.dtype == torch.bfloat16 and not model[0].training
     assert model[1] is large and report.left == {"1": "the callable returned it"}
     with pytest.raises(ValueError, match="1: the callable returned it"):
@@ -120,7 +141,11 @@ def test_hooks_and_parametrizations_are_reported_as_lost():
     _, report = replace(model, (nn.LayerNorm, type(model[1])), layers.DyT)
     lost = ["loses the old layer's hooks, patched forward or parametrizations"]
     assert [record.notes[-1:] for record in report.replaced] == [lost, lost, []]
-    assert torch.equal(model[1].weight, weight) and model[1].weight.requires_grad and model[1].weight.is_leaf
+    assert (
+        torch.equal(model[1].weight, weight)
+        and model[1].weight.requires_grad
+        and model[1].weight.is_leaf
+    )
 
 
 def test_what_has_channels_or_eps_but_is_no_norm_is_not_reported():
@@ -179,7 +204,8 @@ def test_a_partial_of_a_class_is_the_class_with_options():
     assert model[1].num_groups == 3 and model[1].num_channels == 6
     assert model[1].eps == 1e-4  # replace's own options win
     replace(model, layers.RMSNorm, partial(lambda old, width: layers.DyT(width), width=4))
-    assert type(model[0]) is layers.DyT and model[0].weight is not weight  # of a callable: nothing is carried
+    # of a callable: nothing is carried
+    assert type(model[0]) is layers.DyT and model[0].weight is not weight
 
 
 @pytest.mark.parametrize(
@@ -205,7 +231,9 @@ def test_fused_is_kept_where_the_new_layer_can_be_and_noted_where_not():
     _, report = replace(model, layers.LayerNorm, layers.RMSNorm)
     assert model[0].fused and "is not fused" not in str(report)
     _, report = replace(model, layers.RMSNorm, layers.DyISRU, fused=False)
-    assert not model[0].fused and report.replaced[0].notes[-1] == "is not fused, as the old layer was"
+    assert (
+        not model[0].fused and report.replaced[0].notes[-1] == "is not fused, as the old layer was"
+    )
     model = nn.Sequential(layers.RMSNorm(8, fused=True))
     _, report = replace(model, layers.RMSNorm, layers.Derf)
     assert "is not fused, as the old layer was" in report.replaced[0].notes
@@ -217,7 +245,9 @@ def test_batches_of_nan_or_infinity_are_refused(bad):
     before = snapshot(model)
     x = draw(9, 4, dtype=torch.float32)
     x[3, 2] = bad
-    with pytest.raises(ValueError, match=r"cannot fit to NaN or infinity, which LayerNorm.* Look at the"):
+    with pytest.raises(
+        ValueError, match=r"cannot fit to NaN or infinity, which LayerNorm.* Look at the"
+    ):
         replace(model, nn.LayerNorm, layers.DyT, fit_to=[draw(9, 4, dtype=torch.float32), x])
     assert_unchanged(model, before)
 
@@ -226,9 +256,13 @@ def test_arguments_of_another_kind_are_named():
     model = nn.Sequential(nn.LayerNorm(4))
     with pytest.raises(TypeError, match=r"^replace needs an nn\.Module as model, got None\. Pass"):
         replace(None, nn.LayerNorm, layers.DyT)
-    with pytest.raises(TypeError, match=r"^replace needs a layer class .* got DyT\(.*\)\. Pass the class"):
+    with pytest.raises(
+        TypeError, match=r"^replace needs a layer class .* got DyT\(.*\)\. Pass the class"
+    ):
         replace(model, nn.LayerNorm, layers.DyT(4))
-    with pytest.raises(TypeError, match=r"^replace needs a layer class or a callable as new, got 'DyT'"):
+    with pytest.raises(
+        TypeError, match=r"^replace needs a layer class or a callable as new, got 'DyT'"
+    ):
         replace(model, nn.LayerNorm, "DyT")
     with pytest.raises(TypeError, match=r"as old, got 'LayerNorm'\. Pass nn\.LayerNorm"):
         replace(model, "LayerNorm", layers.DyT)
@@ -247,5 +281,6 @@ def test_derf_takes_a_norms_place_and_can_be_fitted():
     assert "fitted: alpha = " in record.notes[-1]
     error = (model(x) - want).norm() / want.norm()
     assert error.item() == pytest.approx(record.error_fitted, rel=1e-9)
-    _, report = replace(model, layers.Derf, layers.Derf, fit_to=[x])  # the best Derf for a Derf is itself
+    # the best Derf for a Derf is itself
+    _, report = replace(model, layers.Derf, layers.Derf, fit_to=[x])
     assert report.replaced[0].error_fitted < 1e-6

@@ -78,7 +78,9 @@ def test_a_layer_of_its_own_and_one_replaced_norm_of_two(mask):
     model = encoder(False)
     layer = copy.deepcopy(model.layers[0])
     second = layer.norm2
-    replace(layer, nn.LayerNorm, lambda old: old if old is second else trained(layers.RMSNorm(8, 1e-5)))
+    replace(
+        layer, nn.LayerNorm, lambda old: old if old is second else trained(layers.RMSNorm(8, 1e-5))
+    )
     model.layers, model.use_nested_tensor = nn.ModuleList([layer]), False
     x = draw(2, 3, 8)
     assert_close(layer(x, src_key_padding_mask=mask), by_hand(model, x, mask))
@@ -90,7 +92,8 @@ def test_a_layer_of_an_encoder_that_surgery_does_not_see_never_runs_the_old_norm
     replace(model.layers[1], nn.LayerNorm, layers.DyT)
     assert_close(model(x), by_hand(model, x, None))
     with warnings.catch_warnings(action="ignore"), pytest.raises(RuntimeError):
-        model(x, src_key_padding_mask=MASKS[0])  # torch packs the rows for a path that the layer has left
+        # torch packs the rows for a path that the layer has left
+        model(x, src_key_padding_mask=MASKS[0])
 
 
 @torch.no_grad()
@@ -98,14 +101,18 @@ def test_an_encoder_without_surgery_keeps_its_fused_path():
     model = nn.ModuleDict({"old": encoder(False), "new": encoder(False), "lone": nn.RMSNorm(8)})
     last = model["new"].layers[1].norm2
     replace(model, nn.LayerNorm, lambda old: layers.DyT(8) if old is last else old)
-    fused = [layer.activation_relu_or_gelu for name in ("old", "new") for layer in model[name].layers]
+    fused = [
+        layer.activation_relu_or_gelu for name in ("old", "new") for layer in model[name].layers
+    ]
     assert fused == [1, 1, 1, 0]
     assert model["old"].use_nested_tensor and not model["new"].use_nested_tensor
 
 
 @every_new
 def test_the_whole_transformer_with_its_decoder(new):
-    model = nn.Transformer(8, 2, 1, 1, 16, dropout=0.0, batch_first=True, dtype=torch.float64).eval()
+    model = nn.Transformer(
+        8, 2, 1, 1, 16, dropout=0.0, batch_first=True, dtype=torch.float64
+    ).eval()
     replace(model, nn.LayerNorm, new)
     assert not any(isinstance(module, nn.LayerNorm) for module in model.modules())
     source, target = draw(2, 3, 8), draw(2, 4, 8, seed=1)

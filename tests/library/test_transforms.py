@@ -20,7 +20,9 @@ def test_first_and_second_derivatives_are_right(norm):
 
 def test_first_and_second_derivatives_of_weight_norm_are_right():
     inputs = (draw(3, 2).requires_grad_(), draw(3, 1, seed=1).requires_grad_())
-    assert gradcheck(functional.weight_norm, inputs) and gradgradcheck(functional.weight_norm, inputs)
+    assert gradcheck(functional.weight_norm, inputs) and gradgradcheck(
+        functional.weight_norm, inputs
+    )
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -51,12 +53,17 @@ LAYERS = {  # the 2d classes share the 1d classes' forward
     "LayerNorm": (lambda: layers.LayerNorm(5), (2, 5)),
     "RMSNorm": (lambda: layers.RMSNorm(5), (2, 5)),
     "GroupNorm": (lambda: layers.GroupNorm(2, 4), (2, 4, 3)),
-    "InstanceNorm1d": (lambda: layers.InstanceNorm1d(3, affine=True, track_running_stats=True), (2, 3, 4)),
+    "InstanceNorm1d": (
+        lambda: layers.InstanceNorm1d(3, affine=True, track_running_stats=True),
+        (2, 3, 4),
+    ),
 }
 
 
 def train_then_evaluate(layer, run, shape):
-    """Outputs, input gradients, parameter gradients and buffers of three steps and an evaluation."""
+    """Outputs, input gradients,
+    parameter gradients and buffers of three steps and an evaluation.
+    """
     results = []
     for step in range(4):
         if step == 3:
@@ -74,6 +81,10 @@ def test_compiled_in_one_graph_it_gives_the_same_results_and_buffers(name):
     make, shape = LAYERS[name]
     plain, layer = make().double(), make().double()
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
-    got, want = train_then_evaluate(layer, compiled, shape), train_then_evaluate(plain, plain, shape)
+    got, want = (
+        train_then_evaluate(layer, compiled, shape),
+        train_then_evaluate(plain, plain, shape),
+    )
     for one, other in zip(got, want, strict=True):
-        assert_close(one, other, rtol=1e-13, atol=1e-13)  # the same operations in the same order, some fused
+        # the same operations in the same order, some fused
+        assert_close(one, other, rtol=1e-13, atol=1e-13)

@@ -2,8 +2,9 @@
 
     python -m pytest -p tests.notebooks.nbstrict -p tests.notebooks.jitter --jitter-seed 0 notebooks
 
-A cell that nbstrict finds changed is fragile: print an inequality there, fewer digits, a threshold between
-two points of the grid, a stable order. noise.py says what moves; what is compared, nbstrict.py alone decides.
+A cell that nbstrict finds changed is fragile: print an inequality there, fewer digits, a threshold
+between two points of the grid, a stable order. noise.py says what moves; what is compared,
+nbstrict.py alone decides.
 """
 
 from pathlib import Path
@@ -17,8 +18,12 @@ START_S = 120
 
 def pytest_addoption(parser):
     group = parser.getgroup("jitter")
-    group.addoption("--jitter-seed", type=int, required=False, help="which noise: any whole number from 0")
-    group.addoption("--jitter-ulps", type=float, default=2, help="how much, in units in the last place")
+    group.addoption(
+        "--jitter-seed", type=int, required=False, help="which noise: any whole number from 0"
+    )
+    group.addoption(
+        "--jitter-ulps", type=float, default=2, help="how much, in units in the last place"
+    )
 
 
 def pytest_configure(config):

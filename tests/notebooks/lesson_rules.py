@@ -25,7 +25,9 @@ def float64_first(notebook):
 @rule("lesson")
 def last_sections(notebook):
     headings = [
-        h for cell in notebook.markdown for h in re.findall(r"^## +(?:\d+\. *)?(.+?) *$", cell.source, re.M)
+        h
+        for cell in notebook.markdown
+        for h in re.findall(r"^## +(?:\d+\. *)?(.+?) *$", cell.source, re.M)
     ]
     if headings[-2:] != LAST_SECTIONS:
         yield f"the last sections (## …) are {LAST_SECTIONS}, not {headings[-2:]}"
@@ -48,18 +50,29 @@ def exercises_with_checks(notebook):
     found = list(exercises(notebook))
     numbers = [number for number, *_ in found]
     if numbers != list(range(1, len(found) + 1)) or len(found) < MIN_EXERCISES:
-        yield f"needs cells ex1-stub, ex2-stub, … (at least {MIN_EXERCISES}), has the numbers {numbers}"
+        yield (
+            f"needs cells ex1-stub, ex2-stub, … (at least {MIN_EXERCISES}), "
+            f"has the numbers {numbers}"
+        )
     for _, stub, following in found:
         if following is None or not checks(following):
             yield f"{stub.id}: the next code cell calls the exercise's check: check.name(…)"
-        elif not any(text.startswith("[ ]") for output in following.outputs for text in texts(output)):
-            yield f"{following.id}: the stored verdict is '[ ] … not attempted yet': restore the stub"
+        elif not any(
+            text.startswith("[ ]") for output in following.outputs for text in texts(output)
+        ):
+            yield (
+                f"{following.id}: the stored verdict is '[ ] … not attempted yet': restore the stub"
+            )
 
 
 @rule("solutions")
 def solved(notebook):
     lines = [
-        line for c in notebook.code for o in c.outputs for text in texts(o) for line in text.splitlines()
+        line
+        for c in notebook.code
+        for o in c.outputs
+        for text in texts(o)
+        for line in text.splitlines()
     ]
     if any(line.startswith(("[x]", "[ ]")) for line in lines):
         yield "every verdict is [ok]"
@@ -98,5 +111,7 @@ def unseeded(call: ast.Call) -> str | None:
 def complaints(path: Path) -> dict[str, list[str]]:
     """The rules, of all kinds, that the notebook breaks, each with what it complains about."""
     notebook = Notebook(path)
-    rules = {name: check for name, (kinds, check) in RULES.items() if not kinds or notebook.kind in kinds}
+    rules = {
+        name: check for name, (kinds, check) in RULES.items() if not kinds or notebook.kind in kinds
+    }
     return {name: found for name, check in rules.items() if (found := list(check(notebook)))}

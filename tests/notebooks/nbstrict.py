@@ -1,9 +1,10 @@
 """Strict nbval without its holes: `python -m pytest -p tests.notebooks.nbstrict tests notebooks`.
 
-Plain nbval 0.11 accepts a cell that was never executed, a `raises-exception` cell that raises nothing and a
-changed alt text; it waits until the time limit for a dead kernel, and a final `;` turns it red for no fault.
-This plugin collects the notebooks itself, as subclasses of nbval's private classes: hence the pinned nbval
-and test_nbstrict.py, which injects the faults. What needs no kernel: notebook_rules.py.
+Plain nbval 0.11 accepts a cell that was never executed, a `raises-exception` cell that raises
+nothing and a changed alt text; it waits until the time limit for a dead kernel, and a final `;`
+turns it red for no fault. This plugin collects the notebooks itself, as subclasses of nbval's
+private classes: hence the pinned nbval and test_nbstrict.py, which injects the faults. What needs
+no kernel: notebook_rules.py.
 """
 
 import importlib.util
@@ -31,9 +32,13 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 def pytest_configure(config):
     if config.option.nbval_lax:
-        raise pytest.UsageError("--nbval-lax compares nothing: leave it out, every output is compared here.")
+        raise pytest.UsageError(
+            "--nbval-lax compares nothing: leave it out, every output is compared here."
+        )
     if getattr(config.option, "dist", "no") not in {"no", "loadfile", "loadscope"}:
-        raise pytest.UsageError("A notebook's cells must run in one worker, in order: add --dist loadfile.")
+        raise pytest.UsageError(
+            "A notebook's cells must run in one worker, in order: add --dist loadfile."
+        )
     config.option.nbval = False  # or nbval would collect every notebook a second time
 
 
@@ -53,7 +58,9 @@ def left_out_here(cell: NotebookNode) -> bool:
 
 
 class StrictKernel(RunningKernel):
-    """A kernel of this very Python that treats cells as Jupyter does and whose death is noticed at once."""
+    """A kernel of this very Python that treats cells as
+    Jupyter does and whose death is noticed at once.
+    """
 
     def __init__(self, folder):
         self.sockets = tempfile.TemporaryDirectory()
@@ -76,7 +83,9 @@ class StrictKernel(RunningKernel):
 
     def execute_cell_input(self, cell_input, allow_stdin=None):
         # IPython honours a final `;` only with store_history=True.
-        return self.kc.execute(cell_input, store_history=True, allow_stdin=allow_stdin, stop_on_error=False)
+        return self.kc.execute(
+            cell_input, store_history=True, allow_stdin=allow_stdin, stop_on_error=False
+        )
 
     def await_reply(self, msg_id, timeout=None):
         end = time.monotonic() + timeout
@@ -101,7 +110,9 @@ class StrictNotebook(IPyNbFile):
                 options=cell.options,
             )
             if left_out_here(cell.cell):
-                strict.add_marker(pytest.mark.skip(reason=f"triton has no wheel for {sys.platform}"))
+                strict.add_marker(
+                    pytest.mark.skip(reason=f"triton has no wheel for {sys.platform}")
+                )
             yield strict
 
     ended = None  # why the cells that are left cannot run
@@ -111,7 +122,9 @@ class StrictNotebook(IPyNbFile):
         self.kernel = StrictKernel(self.path.parent)
 
     def end(self, cell, reason: str) -> str:
-        """The kernel is of no use any more: what happened in cell, and to how many cells after it."""
+        """The kernel is of no use any more:
+        what happened in cell, and to how many cells after it.
+        """
         self.ended = f"not run: {reason} in {self.path.name}, cell {cell.name}"
         if self.kernel.is_alive():
             self.kernel.stop()
@@ -165,8 +178,12 @@ class StrictCell(IPyNbCell):
         return same and self.pictures_alike(test, ref)
 
     def pictures_alike(self, test, ref) -> bool:
-        """Whether each picture drawn now looks like the stored one, for an eye that forgives fonts."""
-        for number, (drawn, stored) in enumerate(zip(pictures(test), pictures(ref), strict=True), 1):
+        """Whether each picture drawn now looks like the stored one,
+        for an eye that forgives fonts.
+        """
+        for number, (drawn, stored) in enumerate(
+            zip(pictures(test), pictures(ref), strict=True), 1
+        ):
             far = distance(drawn, stored)
             if far > LIMIT:
                 self.comparison_traceback.append(

@@ -1,10 +1,11 @@
 """Other CPUs on this one: the results of torch and of math move by a few units in the last place.
 
-Another CPU, BLAS or C library adds in another order, takes exp from another polynomial, fuses a*b + c or not,
-finds eigenvalues in another order, sorts equal values otherwise. `start(seed)` makes this process behave so.
-What is the same everywhere stays: IEEE's + - * /, exact sums, integers, exp(0). The noise is a function of a
-result's own size and the seed: the same operation on the same numbers gives the same answer twice.
-Not moved: numpy, half types, and a power of Python's own floats. jitter.py runs notebooks in it.
+Another CPU, BLAS or C library adds in another order, takes exp from another polynomial, fuses
+a*b + c or not, finds eigenvalues in another order, sorts equal values otherwise. `start(seed)`
+makes this process behave so. What is the same everywhere stays: IEEE's + - * /, exact sums,
+integers, exp(0). The noise is a function of a result's own size and the seed: the same operation on
+the same numbers gives the same answer twice. Not moved: numpy, half types, and a power of Python's
+own floats. jitter.py runs notebooks in it.
 """
 
 import math
@@ -13,11 +14,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 INTEGER = {torch.float64: torch.int64, torch.float32: torch.int32}
-# A result whose last bits are all 0 is taken for exact: by chance one in a million (float32: 256) is so.
+# A result whose last bits are all 0 is taken for exact: by chance one in a million (float32: 256)
+# is so.
 LAST_BITS = {torch.float64: (1 << 20) - 1, torch.float32: (1 << 8) - 1}
 ALL_BUT_SIGN = {torch.float64: 2**63 - 1, torch.float32: 2**31 - 1}
-MIX = {torch.float64: 0x1E3779B97F4A7C15, torch.float32: 0x1E3779B1}  # odd, its bits without a pattern
-OTHER_STREAMS = {"bernoulli_", "exponential_"}  # drawn by MKL where it is; dropout draws with the first
+# odd, its bits without a pattern
+MIX = {torch.float64: 0x1E3779B97F4A7C15, torch.float32: 0x1E3779B1}
+# drawn by MKL where it is; dropout draws with the first
+OTHER_STREAMS = {"bernoulli_", "exponential_"}
 HALF_WIDTH = {torch.float64: 31, torch.float32: 15}
 
 
@@ -67,7 +71,9 @@ class Noise(TorchDispatchMode):
         return moved if limit is None else moved.clamp(-limit, limit)
 
     def spread(self, values, size):
-        """Each value by up to `ulps` roundings of numbers as large as `size`: so terms that cancel count."""
+        """Each value by up to `ulps` roundings of numbers as large as `size`:
+        so terms that cancel count.
+        """
         if not is_measured(values):
             return values
         step = self.ulps * torch.finfo(values.dtype).eps * size
@@ -75,7 +81,9 @@ class Noise(TorchDispatchMode):
         return torch.where(moved.isfinite(), moved, values).to(values.dtype)
 
     def disturbed(self, args):
-        """The first matrix with the error that a backward stable algorithm makes; exact little ones stay."""
+        """The first matrix with the error that a backward stable algorithm makes;
+        exact little ones stay.
+        """
         matrix = args[0]
         if not is_measured(matrix) or is_short(matrix):
             return args
@@ -102,7 +110,9 @@ def is_measured(value) -> bool:
 
 
 def is_long(values):
-    """Where the last bits are in use: the value was rounded, or will be when it is added to others."""
+    """Where the last bits are in use:
+    the value was rounded, or will be when it is added to others.
+    """
     return values.contiguous().view(INTEGER[values.dtype]) & LAST_BITS[values.dtype] != 0
 
 
@@ -129,7 +139,9 @@ def at_most_one(noise, func, args, kwargs):
 
 def power(noise, func, args, kwargs):
     result = func(*args, **kwargs)
-    by_products_and_roots = args[1] in {0, 1, 2, 3, -1, -2} if isinstance(args[1], (int, float)) else False
+    by_products_and_roots = (
+        args[1] in {0, 1, 2, 3, -1, -2} if isinstance(args[1], (int, float)) else False
+    )
     return result if by_products_and_roots else noise.move(result)
 
 
@@ -182,18 +194,24 @@ def variance(noise, func, args, kwargs):
 
 
 def product(noise, func, args, kwargs):
-    """A product of matrices, a convolution: sums whose order is free, their error as large as the terms."""
+    """A product of matrices, a convolution:
+    sums whose order is free, their error as large as the terms.
+    """
     results = func(*args, **kwargs)
     tensors = [value for value in args if isinstance(value, torch.Tensor)]
     if not all(map(is_measured, tensors)) or all(map(is_short, tensors)):
         return results
     sizes = func(*magnitudes(args), **kwargs)
-    if isinstance(results, tuple):  # the gradients of a convolution; one that nobody asked for is None
+    # the gradients of a convolution; one that nobody asked for is None
+    if isinstance(results, tuple):
         pairs = zip(results, sizes, strict=True)
-        return tuple(result if result is None else noise.spread(result, size) for result, size in pairs)
+        return tuple(
+            result if result is None else noise.spread(result, size) for result, size in pairs
+        )
     if len(tensors) == 2 and any((tensor == 0).any() for tensor in tensors):
         count = func(*((tensor != 0).to(tensor.dtype) for tensor in tensors), *args[2:], **kwargs)
-        sizes = sizes.masked_fill(count < 1.5, 0.0)  # a single term: the product of two numbers, rounded once
+        # a single term: the product of two numbers, rounded once
+        sizes = sizes.masked_fill(count < 1.5, 0.0)
     return noise.spread(results, sizes)
 
 
@@ -202,7 +220,9 @@ def solution(noise, func, args, kwargs):
 
 
 def eigenvalues(noise, func, args, kwargs):
-    """In any order; and of a singular matrix perhaps not at all: MKL gives up on many of rank one."""
+    """In any order; and of a singular matrix perhaps not at all:
+    MKL gives up on many of rank one.
+    """
     if is_measured(args[0]) and (torch.linalg.matrix_rank(args[0]) < args[0].shape[-1]).any():
         raise torch.linalg.LinAlgError(
             "noise.py: on some CPUs the eigenvalues of a singular matrix are not found"
@@ -264,8 +284,9 @@ MODELS = {
         total: "sum mean nansum nanmean",
         variance: "var std var_mean std_mean",
         product: "mm bmm mv dot vdot addmm addmv baddbmm addbmm convolution convolution_backward",
-        solution: """_linalg_det _linalg_slogdet linalg_inv_ex _linalg_solve_ex linalg_solve_triangular
-            linalg_cholesky_ex linalg_lstsq linalg_qr linalg_lu_factor_ex cholesky_solve linalg_matrix_exp""",
+        solution: """_linalg_det _linalg_slogdet linalg_inv_ex _linalg_solve_ex cholesky_solve
+            linalg_solve_triangular linalg_cholesky_ex linalg_lstsq linalg_qr linalg_lu_factor_ex
+            linalg_matrix_exp""",
         eigenvalues: "linalg_eig linalg_eigvals _linalg_eigvals",
         vectors: "_linalg_eigh _linalg_svd",
         ties: "sort topk",
@@ -273,7 +294,10 @@ MODELS = {
     for name in names.split()
 }
 
-LIBM = "exp expm1 log log1p log2 log10 sin cos tan sinh cosh tanh atan atan2 asinh erf erfc gamma lgamma pow"
+LIBM = (
+    "exp expm1 log log1p log2 log10 sin cos tan sinh cosh tanh atan atan2 asinh "
+    "erf erfc gamma lgamma pow"
+)
 
 
 def other_libm(function, seed: int):

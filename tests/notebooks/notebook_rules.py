@@ -1,4 +1,5 @@
-"""What must hold of every stored notebook and can be seen without a kernel; lessons: lesson_rules.py.
+"""What must hold of every stored notebook and can be seen without a kernel;
+lessons: lesson_rules.py.
 
 A rule takes a Notebook and yields complaints; a complaint names the cell and the fix.
 """
@@ -23,14 +24,15 @@ FINGERPRINT = re.compile(r"figure\b")
 CELL_ID = re.compile(r"(?![0-9a-f]{8}(-|$))[a-z][a-z0-9]*(-[a-z0-9]+)*")
 UNSTABLE = {  # pattern in an output: what it is
     r"\b0x[0-9a-fA-F]{6,}": "an object's address",
-    r"(?<![\w./])/(home|root|tmp|usr|opt|var|work|private|Users)/|\b[A-Z]:\\": "a path of one machine",
+    r"(?<![\w./])/(home|root|tmp|usr|opt|var|work|private|Users)/"
+    r"|\b[A-Z]:\\": "a path of one machine",
     r"\de-1[5-9]\b": "rounding noise: print an inequality",
     r"(?<![\w.])-0(\.0*)?(?![\d.-])": "a negative zero: print an inequality",
     r"Wall time|CPU times": "a time",
 }
 COMPUTES = {  # modules whose calls a reader should see; loading from them is no computation
-    "nn", "F", "functional", "gradients", "layers", "fused", "surgery", "training", "measures", "timing",
-    "linalg", "autograd", "optim", "check", "checks",
+    "nn", "F", "functional", "gradients", "layers", "fused", "surgery",
+    "training", "measures", "timing", "linalg", "autograd", "optim", "check", "checks",
 }  # fmt: skip
 LOADS = ("load", "read")
 RULES = {}
@@ -91,7 +93,9 @@ def texts(output):
     """What a reader can read of an output."""
     yield from (output.get(key, "") for key in ("text", "evalue"))
     yield from output.get("traceback", [])
-    yield from (value for media, value in output.get("data", {}).items() if media.startswith("text/"))
+    yield from (
+        value for media, value in output.get("data", {}).items() if media.startswith("text/")
+    )
 
 
 @rule()
@@ -118,7 +122,10 @@ def metadata(notebook):
     content = notebook.content
     if content.nbformat_minor != MINOR or set(content.metadata) != {"kernelspec", "language_info"}:
         yield "notebook metadata: run tools/notebooks.py, which cleans it"
-    elif content.metadata.kernelspec.get("name") != KERNEL or "version" in content.metadata.language_info:
+    elif (
+        content.metadata.kernelspec.get("name") != KERNEL
+        or "version" in content.metadata.language_info
+    ):
         yield "kernelspec or language_info: run tools/notebooks.py, which writes the one we use"
     for cell in notebook.cells:
         allowed = {"tags", "output_made_from"} if "nbval-ignore-output" in tags(cell) else {"tags"}
@@ -137,7 +144,9 @@ def known_tags(notebook):
 
 @rule()
 def hidden_input(notebook):
-    """What is folded need not be read: it draws, loads or formats what other cells have computed."""
+    """What is folded need not be read:
+    it draws, loads or formats what other cells have computed.
+    """
     for cell in notebook.cells:
         if "hide-input" in tags(cell):
             for what in computes(cell):
@@ -165,9 +174,14 @@ def computes(cell):
 @rule()
 def live_cells(notebook):
     live = [cell for cell in notebook.cells if "nbval-ignore-output" in tags(cell)]
-    allowed = MAX_LIVE_CELLS if notebook.kind == "lesson" and notebook.path.name.startswith("07_") else 0
+    allowed = (
+        MAX_LIVE_CELLS if notebook.kind == "lesson" and notebook.path.name.startswith("07_") else 0
+    )
     if len(live) > allowed:
-        yield f"{live[-1].id}: nbval-ignore-output {len(live)} times, allowed {allowed}: print what is stable"
+        yield (
+            f"{live[-1].id}: nbval-ignore-output {len(live)} times, allowed {allowed}: "
+            "print what is stable"
+        )
     for cell in live:
         made_from = hashlib.sha256(cell.source.encode()).hexdigest()[:16]
         if cell.metadata.get("output_made_from") != made_from:
@@ -177,7 +191,9 @@ def live_cells(notebook):
 @rule()
 def execution_counts(notebook):
     for count, cell in enumerate(notebook.code, 1):
-        counts = {cell.execution_count} | {o.execution_count for o in cell.outputs if "execution_count" in o}
+        counts = {cell.execution_count} | {
+            o.execution_count for o in cell.outputs if "execution_count" in o
+        }
         if counts != {count}:
             yield f"{cell.id}: counts {counts}, expected {count}: run tools/notebooks.py"
 
@@ -189,7 +205,10 @@ def errors_and_warnings(notebook):
             yield f"{cell.id}: writes to stderr: remove the cause of the warning"
         raised = any(output.output_type == "error" for output in cell.outputs)
         if raised != ("raises-exception" in tags(cell)):
-            yield f"{cell.id}: a cell is tagged raises-exception if and only if it raises: tag it or mend it"
+            yield (
+                f"{cell.id}: a cell is tagged raises-exception if and only if it raises: "
+                "tag it or mend it"
+            )
 
 
 @rule()
@@ -216,10 +235,16 @@ def output_sizes(notebook):
             if not is_figure(o)
         ]
         if (length := sum(map(len, plain))) > MAX_TEXT:
-            yield f"{cell.id}: {length} characters of output, allowed {MAX_TEXT}: assert, then print one line"
+            yield (
+                f"{cell.id}: {length} characters of output, allowed {MAX_TEXT}: assert, "
+                "then print one line"
+            )
         for output in filter(is_figure, cell.outputs):
             if len(output.data["text/plain"]) > MAX_FINGERPRINT:
-                yield f"{cell.id}: fingerprint over {MAX_FINGERPRINT} characters: fewer lines in the figure"
+                yield (
+                    f"{cell.id}: fingerprint over {MAX_FINGERPRINT} characters: "
+                    "fewer lines in the figure"
+                )
 
 
 @rule()
@@ -228,7 +253,10 @@ def pictures(notebook):
     for cell in notebook.code:
         for data, output in ((output.get("data", {}), output) for output in cell.outputs):
             if unknown := set(data) - MEDIA:
-                yield f"{cell.id}: output of type {sorted(unknown)} is not compared: use {sorted(MEDIA)}"
+                yield (
+                    f"{cell.id}: output of type {sorted(unknown)} is not compared: "
+                    f"use {sorted(MEDIA)}"
+                )
             if is_figure(output) or "image/png" in data:
                 yield from (f"{cell.id}: {message}" for message in picture_faults(output, seen))
 
@@ -241,9 +269,15 @@ def picture_faults(output, seen):
     elif Image.open(io.BytesIO(base64.b64decode(png))).info.get("Fingerprint") != output.data.get(
         "text/plain"
     ):
-        yield "the picture is not the one of this fingerprint: run tools/notebooks.py; draw with figures.show"
+        yield (
+            "the picture is not the one of this fingerprint: run tools/notebooks.py; "
+            "draw with figures.show"
+        )
     if len(alt) < MIN_ALT or alt in seen:
-        yield f"alt text {alt!r}: give each figure its own, {MIN_ALT} characters or more, saying what to see"
+        yield (
+            f"alt text {alt!r}: give each figure its own, {MIN_ALT} characters or more, "
+            "saying what to see"
+        )
     seen.add(alt)
 
 

@@ -1,15 +1,16 @@
-"""How far two pictures are from each other, for an eye that forgives fonts and shifts of a pixel or two.
+"""How far two pictures are from each other,
+for an eye that forgives fonts and shifts of a pixel or two.
 
-The strict run compares the stored picture with the one that the cell draws now. On the machine that stored
-it the bytes are equal. Another matplotlib, FreeType or hinting sets letters a little differently and moves
-the axes by a pixel or two: each spot of one picture is looked for near the same place in the other, and
-the worst spot counts. A mirrored picture, exchanged names or colours and a moved text leave spots without
-a match.
+The strict run compares the stored picture with the one that the cell draws now. On the machine that
+stored it the bytes are equal. Another matplotlib, FreeType or hinting sets letters a little
+differently and moves the axes by a pixel or two: each spot of one picture is looked for near the
+same place in the other, and the worst spot counts. A mirrored picture, exchanged names or colours
+and a moved text leave spots without a match.
 
-Measured on five figures: matplotlib 3.9 and 3.10 against 3.11, and three kinds of hinting, at most 0.003;
-lines without antialiasing 0.016; an exchanged word or colour and a moved text 0.066 to 0.9. One exchanged
-digit (0.008), or two names in a legend that end alike (0.022), are below the limit: the fingerprint sees them
-in what a cell draws, but nobody sees them painted into a stored picture.
+Measured on five figures: matplotlib 3.9 and 3.10 against 3.11, and three kinds of hinting, at most
+0.003; lines without antialiasing 0.016; an exchanged word or colour and a moved text 0.066 to 0.9.
+One exchanged digit (0.008), or two names in a legend that end alike (0.022), are below the limit:
+the fingerprint sees them in what a cell draws, but nobody sees them painted into a stored picture.
 """
 
 import base64
@@ -19,7 +20,8 @@ import numpy as np
 from PIL import Image, ImageFilter
 
 LIMIT = 0.03
-REDUCE = 2  # pixels of the picture (200 to the inch) to one of the comparison, in which the rest is given
+# pixels of the picture (200 to the inch) to one of the comparison, in which the rest is given
+REDUCE = 2
 BLUR = 1.5
 SHIFT = 3
 SPOT = 11

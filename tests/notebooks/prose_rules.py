@@ -1,7 +1,7 @@
 """What the text of a lesson states is true: numbers, number words, inline formulas, references.
 
-A lesson that keeps these rules is named in STRICT_PROSE. CONTRIBUTING.md, "Numbers in prose", says for
-authors what is compared with what; each complaint says what to do.
+A lesson that keeps these rules is named in STRICT_PROSE. CONTRIBUTING.md, "Numbers in prose", says
+for authors what is compared with what; each complaint says what to do.
 """
 
 import io
@@ -34,7 +34,8 @@ PLACE = (
     r"\s*\(?[A-Z]?\.?\d+(?:\.\d+)+\)?(?:(?:,|–|-| and| to)\s*\(?\d+(?:\.\d+)+\)?)*"
 )
 NO_MEASUREMENT = re.compile(  # parts of Markdown in which a decimal is none of our results
-    r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|`[^`\n]+`|\]\([^)]*\)|<[^>]*>|https?://\S+|\d{4}\.\d{4,5}\b|" + PLACE,
+    r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|`[^`\n]+`|\]\([^)]*\)|<[^>]*>|https?://\S+|\d{4}\.\d{4,5}\b|"
+    + PLACE,
     re.S | re.I,
 )
 LIST = r"\s*\(?\d+[a-z]?\b(?:(?:,|–|-|,? and| to| or)\s*\d+[a-z]?\b)*"
@@ -44,9 +45,11 @@ NO_RESULT = re.compile(  # names that hold an integer
     + r"|\b(?:19|20)\d\d\b(?!\s*%)|\d+ minutes\b|^#+ .*?$|^\s*\d+\. |^\*\*\d+\. |#\d+",
     re.I | re.M,
 )
-BLOCKS = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*|>]|\d+\.)\s)")  # paragraphs, list items, rows of tables
+# paragraphs, list items, rows of tables
+BLOCKS = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*|>]|\d+\.)\s)")
 INLINE = re.compile(r"(?<!\$)\$(?!\$)([^$\n]+)\$(?!\$)")
-ARITHMETIC = {r"\frac", r"\sqrt", r"\cdot", r"\approx", r"\leq"}  # commands, beside numbers and signs
+# commands, beside numbers and signs
+ARITHMETIC = {r"\frac", r"\sqrt", r"\cdot", r"\approx", r"\leq"}
 ENTRY_LINK = re.compile(r"\]\((?:\.\./)*reference/(reported|claims|equations)\.md#([\w-]+)\)")
 MEASURED = re.compile(r"\s*(?:[-*>]\s+)?\*\*Measured here", re.I)
 
@@ -55,11 +58,20 @@ TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "nin
 WORDS = {word: float(value) for value, word in enumerate(SMALL, 3)}
 WORDS |= {word: 10.0 * value for value, word in enumerate(TENS, 2)}
 LARGE = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9}
-PARTS = {"third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10, "hundredth": 100}
+PARTS = {
+    "third": 3,
+    "quarter": 4,
+    "fifth": 5,
+    "sixth": 6,
+    "eighth": 8,
+    "tenth": 10,
+    "hundredth": 100,
+}
 PARTS |= {"thousandth": 1000, "millionth": 1e6}
 WORD = re.compile(r"\b(" + "|".join([*WORDS, *LARGE]) + r")(?:s|fold)?\b", re.I)
 PART = re.compile(
-    r"\b(a|one|two|three|four|five)[ -](" + "|".join(PARTS) + r")s?\b(?! (?:reader|time|way)\b)", re.I
+    r"\b(a|one|two|three|four|five)[ -](" + "|".join(PARTS) + r")s?\b(?! (?:reader|time|way)\b)",
+    re.I,
 )
 COUNTS = {"a": 1, "one": 1, "two": 2} | WORDS
 
@@ -78,7 +90,8 @@ def strict(notebook) -> bool:
 
 def prose(source: str) -> str:
     """Markdown without code, formulas, links' targets and names that hold a number."""
-    bare = re.sub(r"\$\s*([-+±]?[\d.,]+(?:\s*\\?,?\s*\\%)?)\s*\$", r" \1 ", source)  # $0.3$ is a number
+    # $0.3$ is a number
+    bare = re.sub(r"\$\s*([-+±]?[\d.,]+(?:\s*\\?,?\s*\\%)?)\s*\$", r" \1 ", source)
     return NO_RESULT.sub(" ", NO_MEASUREMENT.sub(" ", bare))
 
 
@@ -92,7 +105,12 @@ def stated(block: str):
     for match in ANY_NUMBER.finditer(text):
         percent = PERCENT.match(text, match.end())
         small = re.fullmatch(r"\d", match[0]) and not percent
-        yield match[0] + (percent[0].rstrip() if percent else ""), value_of(match[0]), False, bool(small)
+        yield (
+            match[0] + (percent[0].rstrip() if percent else ""),
+            value_of(match[0]),
+            False,
+            bool(small),
+        )
     for match in PART.finditer(text):
         yield match[0], COUNTS[match[1].lower()] / PARTS[match[2].lower()], True, False
     for match in WORD.finditer(PART.sub(" ", text)):
@@ -109,7 +127,9 @@ def numbers_of(text: str) -> set[float]:
 
 
 def shown(cell) -> set[float]:
-    """The numbers that a code cell's outputs show a reader: fingerprints of pictures are left out."""
+    """The numbers that a code cell's outputs show a reader:
+    fingerprints of pictures are left out.
+    """
     found = set()
     for output in cell.get("outputs", []):
         parts = [alt_text(output)] if is_figure(output) else texts(output)
@@ -121,11 +141,17 @@ def literals(source: str) -> set[float]:
     """The numbers that Python writes as numbers, not those in its strings and comments."""
     read = io.StringIO(source).readline
     try:
-        found = [token.string for token in tokenize.generate_tokens(read) if token.type == tokenize.NUMBER]
+        found = [
+            token.string
+            for token in tokenize.generate_tokens(read)
+            if token.type == tokenize.NUMBER
+        ]
     except (tokenize.TokenError, SyntaxError):  # plain_python complains
         return set()
     return {
-        float(number.replace("_", "")) for number in found if re.fullmatch(r"[\d_.]+(e[-+]?\d+)?", number)
+        float(number.replace("_", ""))
+        for number in found
+        if re.fullmatch(r"[\d_.]+(e[-+]?\d+)?", number)
     }
 
 
@@ -137,7 +163,9 @@ def formulas(cell) -> set[float]:
 def check_numbers(notebook) -> set[float]:
     """The numbers in the file of the lesson's exercise checks: a question may state them."""
     names = {
-        name for cell in notebook.code for name in re.findall(r"normcourse\.checks import (\w+)", cell.source)
+        name
+        for cell in notebook.code
+        for name in re.findall(r"normcourse\.checks import (\w+)", cell.source)
     }
     files = [path for path in (CHECKS / f"{name}.py" for name in names) if path.exists()]
     return set().union(*(literals(path.read_text("utf-8")) for path in files))
@@ -145,7 +173,9 @@ def check_numbers(notebook) -> set[float]:
 
 @cache
 def entry_numbers(page: str, anchor: str) -> frozenset[float]:
-    """The numbers in one entry of a reference page: from its anchor to the end of its row or to the next."""
+    """The numbers in one entry of a reference page:
+    from its anchor to the end of its row or to the next.
+    """
     path = REPORTED_PAGES / f"{page}.md"
     text = path.read_text("utf-8") if path.exists() else ""
     entries = re.split(r'(?=<a id=")', text)
@@ -163,7 +193,9 @@ def close(value: float, known: set[float]) -> bool:
 
 
 def has(value: float, word: bool, known: set[float]) -> bool:
-    """A word may stand for a percentage or a small part: a fifth is 20 %, a thousand times less 0.001."""
+    """A word may stand for a percentage or a small part:
+    a fifth is 20 %, a thousand times less 0.001.
+    """
     if close(value, known):
         return True
     other = 1 / value if value >= 100 else 100 * value
@@ -172,7 +204,9 @@ def has(value: float, word: bool, known: set[float]) -> bool:
 
 @rule()
 def measured_numbers(notebook):
-    """A decimal in the text is in the notebook's code or outputs, or its paragraph says `reported`."""
+    """A decimal in the text is in the notebook's code or outputs,
+    or its paragraph says `reported`.
+    """
     if strict(notebook):
         return  # numbers_in_prose asks for more
     outputs = [output for cell in notebook.code for output in cell.outputs]
@@ -183,15 +217,22 @@ def measured_numbers(notebook):
         for block in BLOCKS.split(NO_MEASUREMENT.sub(" ", cell.source)):
             for number in NUMBER.findall(block):
                 if number not in known and "reported" not in block.lower():
-                    yield f"{cell.id}: {number} is in no output: print it, or say where it is reported"
+                    yield (
+                        f"{cell.id}: {number} is in no output: print it, "
+                        "or say where it is reported"
+                    )
 
 
 @rule("lesson")
 def numbers_in_prose(notebook):
-    """Decimals, integers of two digits, percentages, large number words and parts have an origin."""
+    """Decimals, integers of two digits, percentages,
+    large number words and parts have an origin.
+    """
     if not strict(notebook):
         return
-    known = set().union(*map(shown, notebook.code), *(literals(cell.source) for cell in notebook.code))
+    known = set().union(
+        *map(shown, notebook.code), *(literals(cell.source) for cell in notebook.code)
+    )
     known |= set().union(*map(formulas, notebook.markdown))
     asked = check_numbers(notebook)
     for cell, block in blocks(notebook):
@@ -201,7 +242,8 @@ def numbers_in_prose(notebook):
         for text, value, word, small in stated(block):
             if not small and not has(value, word, allowed):
                 yield (
-                    f"{cell.id}: {text!r} is in no output, code or displayed formula of this lesson: "
+                    f"{cell.id}: {text!r} is in no output, "
+                    "code or displayed formula of this lesson: "
                     "print it, or put it into reference/reported.md and link to its row: "
                     "[reported](reference/reported.md#…)"
                 )
@@ -225,8 +267,10 @@ def readings(notebook):
             for text, value, word, _ in stated(block):
                 if not has(value, word, section | linked(block)):
                     yield (
-                        f"{cell.id}: {text!r}, read from a result, is in no output above it in its section: "
-                        "print it or put it into the figure's alt text, or move what is no result elsewhere"
+                        f"{cell.id}: {text!r}, read from a result, "
+                        "is in no output above it in its section: "
+                        "print it or put it into the figure's alt text, "
+                        "or move what is no result elsewhere"
                     )
 
 
@@ -269,13 +313,16 @@ def holds(relation, env) -> bool:
         return False
     if relation.sign == r"\leq":
         return all((left <= right + 1e-9).all() for left, right in pairs)
-    tolerance = 5e-3 if relation.sign == r"\approx" else 1e-9  # two digits; a few float64 operations
+    # two digits; a few float64 operations
+    tolerance = 5e-3 if relation.sign == r"\approx" else 1e-9
     return all(np.allclose(left, right, rtol=tolerance, atol=1e-9) for left, right in pairs)
 
 
 @rule("lesson")
 def formulas_in_a_line(notebook):
-    """A formula in a line is arithmetic that holds, or repeats the tagged one with its left side."""
+    """A formula in a line is arithmetic that holds,
+    or repeats the tagged one with its left side.
+    """
     if not strict(notebook):
         return
     text = "\n\n".join(cell.source for cell in notebook.markdown)
@@ -285,7 +332,9 @@ def formulas_in_a_line(notebook):
             relation = parsed(formula)
             if relation is None:
                 continue
-            if all(token in ARITHMETIC or not token.strip("\\").isalpha() for token in relation.tokens):
+            if all(
+                token in ARITHMETIC or not token.strip("\\").isalpha() for token in relation.tokens
+            ):
                 if not holds(relation, {}):
                     yield f"{cell.id}: ${formula}$ is not true: calculate it again"
                 continue
@@ -302,7 +351,9 @@ def differs(relation, tags) -> str | None:
     if not re.search("[a-z]", right):  # a special case, as in: for mu = 0
         return None
     same = [tag for tag in tags if any(sides(known)[0] == left for known in page_relations()[tag])]
-    if not same or any(sides(known) == (left, right) for tag in same for known in page_relations()[tag]):
+    if not same or any(
+        sides(known) == (left, right) for tag in same for known in page_relations()[tag]
+    ):
         return None
     from tests.equations import test_equation_values  # binds every tag to the code; needs torch
 
@@ -324,20 +375,28 @@ def references(notebook):
     text = "\n\n".join(cell.source for cell in notebook.markdown)
     steps = {int(number) for number in re.findall(r"\*\*Step (\d+)", text)}
     for cell in notebook.markdown:
-        no_text = r"```.*?```|`[^`\n]+`|\]\([^)]*\)|with the exercises \d+"  # the last: minutes, in a title
+        # the last: minutes, in a title
+        no_text = r"```.*?```|`[^`\n]+`|\]\([^)]*\)|with the exercises \d+"
         plain = re.sub(no_text, " ", cell.source, flags=re.S)
         for number in named("lessons?", plain):
             if number not in LESSONS:
-                yield f"{cell.id}: there is no lesson {number}: lessons are named 00 to 08, side lessons 00a"
+                yield (
+                    f"{cell.id}: there is no lesson {number}: lessons are named 00 to 08, "
+                    "side lessons 00a"
+                )
         elsewhere = re.sub(
             r"lessons? \d+[a-z]?(?:'s)?,? (?:exercises?|steps?)" + LIST, " ", plain, flags=re.I
         )
-        elsewhere = re.sub(r"(?:exercises?|steps?)" + LIST + r" of lesson \d+", " ", elsewhere, flags=re.I)
+        elsewhere = re.sub(
+            r"(?:exercises?|steps?)" + LIST + r" of lesson \d+", " ", elsewhere, flags=re.I
+        )
         for kind, there in (("exercise", numbers), ("step", steps)):
             for number in named(kind + "s?", elsewhere):
                 if number.isdigit() and int(number) not in there:
                     yield f"{cell.id}: this lesson has no {kind} {number}: it has {sorted(there)}"
-        for words, target in re.findall(r"\[([^\]]*)\]\((?:\.\./)?(\d\d[a-z]?)_\w+\.ipynb", cell.source):
+        for words, target in re.findall(
+            r"\[([^\]]*)\]\((?:\.\./)?(\d\d[a-z]?)_\w+\.ipynb", cell.source
+        ):
             for number in named("lessons?", words):
                 if number != target:
                     yield f"{cell.id}: a link says lesson {number} and leads to lesson {target}"
@@ -350,14 +409,19 @@ def named(kind: str, text: str) -> list[str]:
 
 @rule("lesson")
 def listed_tags(notebook):
-    """The line **Tags** of the title names, in full or short (EQ-RMS, -LN), the equations that are stated."""
+    """The line **Tags** of the title names,
+    in full or short (EQ-RMS, -LN), the equations that are stated.
+    """
     if not strict(notebook):
         return
     text = "\n\n".join(cell.source for cell in notebook.markdown)
     title = notebook.markdown[0]
     line = re.search(r"\*\*Tags\*\*(.*)", title.source)
     if not line:
-        yield f"{title.id}: the title has a line **Tags** EQ-…, with every equation that the lesson states"
+        yield (
+            f"{title.id}: the title has a line **Tags** EQ-…, "
+            "with every equation that the lesson states"
+        )
         return
     listed = set(full_names(re.findall(r"EQ-[A-Z0-9-]+|(?<=\s)-[A-Z0-9-]+", line[1])))
     stated_here = set(re.findall(r"^\*\*\[(EQ-[A-Z0-9-]+)\]\*\*", text, re.M))

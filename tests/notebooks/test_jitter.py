@@ -1,4 +1,6 @@
-"""The jitter works: fragile cells of each kind turn red under it, the same said portably stays green."""
+"""The jitter works: fragile cells of each kind turn red under it,
+the same said portably stays green.
+"""
 
 import shutil
 import subprocess
@@ -49,13 +51,18 @@ STEADY = {
     "spectral-radius-of-rank-one": 'print(f"{measures.spectral_radius(uniform):.2f}")',
     "sorted-eigenvalues": 'print([f"{value:.2f}" for value in measures.eigenvalue_sizes(noise)])',
     "bound": "assert (noise.softmax(-1).sum(-1) - 1).abs().max() < 1e-12",
-    "whole-numbers": "print(torch.arange(20.0).sum().item(), (torch.ones(3, 5) @ torch.ones(5, 2)).tolist())",
+    "whole-numbers": (
+        "print(torch.arange(20.0).sum().item(), (torch.ones(3, 5) @ torch.ones(5, 2)).tolist())"
+    ),
     "permutation": "print(torch.equal(torch.eye(40).roll(1, 0) @ noise, noise.roll(1, 0)))",
     "constant-row": "print(torch.full((2, 9), 3.0).var(-1).tolist())",
     "twice-the-same": "print(torch.equal(noise.exp() @ noise, noise.exp() @ noise))",
     "odd": "print(torch.equal(noise.tanh(), -(-noise).tanh()), torch.zeros(2).exp().tolist())",
     "mean-of-whole-rows": "print(torch.cat([noise[:1, :4], torch.ones(1, 4)]).mean(-1)[1].item())",
-    "bernoulli": "print(torch.bernoulli(noise[0].sigmoid(), generator=torch.Generator().manual_seed(0)))",
+    "bernoulli": (
+        "generator = torch.Generator().manual_seed(0)\n"
+        "print(torch.bernoulli(noise[0].sigmoid(), generator=generator))"
+    ),
     "exact-math": "print(math.exp(0), math.log10(1000), math.log2(8))",
 }
 
@@ -74,12 +81,20 @@ def verdicts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("jitter")
     report = folder / "report.xml"
     plugins = ["-p", "tests.notebooks.nbstrict", "-p", "tests.notebooks.jitter", "--jitter-seed=0"]
-    options = ["-q", "-c", ROOT / "pyproject.toml", f"--rootdir={folder.parent}", f"--junitxml={report}"]
+    options = [
+        "-q",
+        "-c",
+        ROOT / "pyproject.toml",
+        f"--rootdir={folder.parent}",
+        f"--junitxml={report}",
+    ]
     paths = [toy(folder / "toy.ipynb"), shutil.copy(SHORT, folder / "short.ipynb")]
     command = [sys.executable, "-m", "pytest", *plugins, *options, *paths]
     subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     cases = list(ET.parse(report).iter("testcase"))
-    return {(case.get("classname").split(".")[1], case.get("name")): len(case) == 0 for case in cases}
+    return {
+        (case.get("classname").split(".")[1], case.get("name")): len(case) == 0 for case in cases
+    }
 
 
 @pytest.mark.parametrize("cell", FRAGILE)

@@ -1,4 +1,6 @@
-"""A kernel forked from the warm process is like one that was started anew, whatever its neighbours did."""
+"""A kernel forked from the warm process is like one that was started anew,
+whatever its neighbours did.
+"""
 
 import json
 import os
@@ -14,7 +16,8 @@ from tools import kernels
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kernels are forked on Linux only")
 STATE = """
 import gc, json, locale, logging, os, random, signal, sys, threading, warnings
-ours = [m for m in sys.modules if m.split(".")[0] in ("normlib", "normcourse", "triton", "tests", "tools")]
+OURS = ("normlib", "normcourse", "triton", "tests", "tools")
+ours = [m for m in sys.modules if m.split(".")[0] in OURS]
 import matplotlib, numpy, torch
 state = {
     "arguments": [sys.argv[0], len(sys.argv), sys.flags, sys.warnoptions],
@@ -36,12 +39,14 @@ state = {
     "matplotlib": {k: str(v) for k, v in matplotlib.rcParams.items()},
     "warnings": sorted(map(str, warnings.filters)),  # their order is that of the imports
     "logging": [logging.root.level, len(logging.root.handlers)],
-    "signals": [str(signal.getsignal(number)).split(" at 0x")[0] for number in signal.valid_signals()],
+    "signals": [str(signal.getsignal(n)).split(" at 0x")[0] for n in signal.valid_signals()],
     "locale": locale.setlocale(locale.LC_ALL),
     "threads": sorted(t.name for t in threading.enumerate()),
     "limits": [sys.getrecursionlimit(), gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()],
 }
-random_numbers = [random.random(), float(numpy.random.rand()), torch.initial_seed(), torch.rand(1).item()]
+random_numbers = [
+    random.random(), float(numpy.random.rand()), torch.initial_seed(), torch.rand(1).item()
+]
 open({path!r}, "w").write(json.dumps({"state": state, "random": random_numbers}, default=str))
 """
 SPOIL = """
@@ -70,7 +75,9 @@ if {triton}:
 
 
 def run(kernel, code):
-    reply = kernel.kc.execute_interactive(code, output_hook=lambda _: None, timeout=kernels.CELL_TIMEOUT_S)
+    reply = kernel.kc.execute_interactive(
+        code, output_hook=lambda _: None, timeout=kernels.CELL_TIMEOUT_S
+    )
     assert reply["content"]["status"] == "ok", reply["content"]
 
 

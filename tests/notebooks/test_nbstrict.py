@@ -1,4 +1,6 @@
-"""The notebook tests can fail: each fault, put into a small stored notebook, turns red, and no other."""
+"""The notebook tests can fail:
+each fault, put into a small stored notebook, turns red, and no other.
+"""
 
 import base64
 import copy
@@ -49,12 +51,16 @@ def toy(tmp_path_factory):
     path = tmp_path_factory.mktemp("stored") / "toy.ipynb"
     nbformat.write(new_notebook(cells=cells), path)
     environment = os.environ | {"NORMLIB_FRESH_KERNELS": "1"}  # quicker for a single notebook
-    subprocess.run([sys.executable, ROOT / "tools" / "notebooks.py", path], env=environment, check=True)
+    subprocess.run(
+        [sys.executable, ROOT / "tools" / "notebooks.py", path], env=environment, check=True
+    )
     return path
 
 
 def with_faults(toy, path, faults):
-    """A copy of the notebook; `faults` maps cell ids to functions that change the cell, given all cells."""
+    """A copy of the notebook; `faults` maps cell ids to functions that change the cell,
+    given all cells.
+    """
     notebook = nbformat.read(toy, as_version=4)
     cells = {cell.id: cell for cell in notebook.cells}
     untouched = copy.deepcopy(cells)
@@ -82,7 +88,9 @@ def delete_alt_text(cell, _):
 
 
 def change_alt_text(cell, _):
-    cell.outputs[0].metadata["image/png"]["alt"] = "A line that rises to 9.9 from a start at the height 1.25."
+    cell.outputs[0].metadata["image/png"]["alt"] = (
+        "A line that rises to 9.9 from a start at the height 1.25."
+    )
 
 
 def mirror_picture(cell, _):
@@ -106,7 +114,11 @@ STATIC_FAULTS = {  # fault: (cell, change, the one rule that sees it)
     "stderr": ("silent", fault(outputs=[STDERR]), "errors_and_warnings"),
     "skip tag": ("number", fault(metadata={"tags": ["nbval-skip"]}), "known_tags"),
     "misspelt skip tag": ("number", fault(metadata={"tags": ["nbval_skip"]}), "known_tags"),
-    "misspelt exception tag": ("number", fault(metadata={"tags": ["raises_exception"]}), "known_tags"),
+    "misspelt exception tag": (
+        "number",
+        fault(metadata={"tags": ["raises_exception"]}),
+        "known_tags",
+    ),
     "ignore tag": ("number", fault(metadata={"tags": ["nbval-ignore-output"]}), "live_cells"),
     "skip comment": ("last", fault(source="# NBVAL_SKIP\nx = 2"), "known_tags"),
     "raises nothing": ("raises", fault(source="x = 3", outputs=[]), "errors_and_warnings"),
@@ -149,7 +161,9 @@ def test_cleared_notebook_is_seen(toy, tmp_path):
 
 @pytest.fixture(scope="session")
 def reports(toy, tmp_path_factory):
-    """What strict nbval says of each cell of the toy and of a copy full of faults; "" where it is green."""
+    """What strict nbval says of each cell of the toy and of a copy full of faults;
+    "" where it is green.
+    """
     folder = tmp_path_factory.mktemp("faults")
     changes = {cell: change for cell, (change, _) in KERNEL_FAULTS.items()}
     broken, report = with_faults(toy, folder / "broken.ipynb", changes), folder / "report.xml"
@@ -168,7 +182,9 @@ def reports(toy, tmp_path_factory):
     found = {"toy": {}, "broken": {}}
     for case in ET.parse(report).iter("testcase"):
         notebook = case.get("classname").split(".")[1]
-        found[notebook][case.get("name")] = "".join(text for child in case for text in child.itertext())
+        found[notebook][case.get("name")] = "".join(
+            text for child in case for text in child.itertext()
+        )
     return found
 
 
@@ -197,7 +213,9 @@ ENDS = {  # what the second cell does: what is said of it
 
 @pytest.fixture(scope="session")
 def ends(tmp_path_factory):
-    """What pytest says of three notebooks of four cells, whose second cell ends the kernel's use."""
+    """What pytest says of three notebooks of four cells,
+    whose second cell ends the kernel's use.
+    """
     folder = tmp_path_factory.mktemp("ends")
     for number, (source, _) in enumerate(ENDS.values()):
         sources = {"before": "x = 1", "end": source, "after": "y = x", "last": "y"}
@@ -205,7 +223,16 @@ def ends(tmp_path_factory):
         nbformat.write(new_notebook(cells=cells), folder / f"{number}.ipynb")
     limit = "from tests.notebooks import nbstrict\n\nnbstrict.CELL_TIMEOUT_S = 2\n"
     (folder / "two_seconds.py").write_text(limit)
-    command = [sys.executable, "-m", "pytest", "-rs", "-p", "tests.notebooks.nbstrict", "-p", "two_seconds"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-rs",
+        "-p",
+        "tests.notebooks.nbstrict",
+        "-p",
+        "two_seconds",
+    ]
     command += ["-c", ROOT / "pyproject.toml", f"--rootdir={folder}", folder]
     python_path = os.pathsep.join([str(folder), str(ROOT)])
     environment = os.environ | {"PYTHONPATH": python_path, "NORMLIB_FRESH_KERNELS": "1"}
@@ -243,7 +270,11 @@ def test_settings_that_compare_are_accepted():
     ("platform", "installed", "runs"),
     [("linux", False, True), ("darwin", False, False), ("win32", True, True)],
 )
-def test_triton_cells_are_left_out_only_where_triton_has_no_wheel(monkeypatch, platform, installed, runs):
+def test_triton_cells_are_left_out_only_where_triton_has_no_wheel(
+    monkeypatch, platform, installed, runs
+):
     monkeypatch.setattr(nbstrict.sys, "platform", platform)
-    monkeypatch.setattr(nbstrict.importlib.util, "find_spec", lambda _: object() if installed else None)
+    monkeypatch.setattr(
+        nbstrict.importlib.util, "find_spec", lambda _: object() if installed else None
+    )
     assert nbstrict.triton_runs_here() == runs

@@ -28,7 +28,9 @@ def prints(words):
     return new_output("stream", name="stdout", text=words)
 
 
-def picture(fingerprint="figure: 1 axes", alt="A line that falls from 0.75 to 0.25 over the steps."):
+def picture(
+    fingerprint="figure: 1 axes", alt="A line that falls from 0.75 to 0.25 over the steps."
+):
     note, png = PngImagePlugin.PngInfo(), io.BytesIO()
     note.add_text("Fingerprint", fingerprint)
     Image.new("L", (1, 1)).save(png, "png", pnginfo=note)
@@ -41,8 +43,8 @@ def lesson():
     cells = [
         text(
             "title",
-            "# Toy\n[Below](#10.-Sources) and [here](#toy). Falls by 0.125 to 0.25; reported: 9.99.\n\n"
-            "Section 3.1, arXiv:1607.06450, `2.5`, $3.5$.",
+            "# Toy\n[Below](#10.-Sources) and [here](#toy). Falls by 0.125 to 0.25; reported: "
+            "9.99.\n\nSection 3.1, arXiv:1607.06450, `2.5`, $3.5$.",
         ),
         new_code_cell("import torch\ntorch.set_default_dtype(torch.float64)", id="imports"),
         new_code_cell(DRAW, id="draw"),
@@ -50,8 +52,12 @@ def lesson():
         new_code_cell("figures.show(figure, alt=alt)", id="figure", outputs=[picture()]),
     ]
     for number in (1, 2, 3):
-        cells.append(new_code_cell("def answer(x):\n    raise NotImplementedError", id=f"ex{number}-stub"))
-        cells.append(new_code_cell("check.answer(answer)", id=f"ex{number}-check", outputs=[prints(VERDICT)]))
+        cells.append(
+            new_code_cell("def answer(x):\n    raise NotImplementedError", id=f"ex{number}-stub")
+        )
+        cells.append(
+            new_code_cell("check.answer(answer)", id=f"ex{number}-check", outputs=[prints(VERDICT)])
+        )
     cells += [text("remember", "## 9. What to remember"), text("sources", "## 10. Sources")]
     for count, cell in enumerate((cell for cell in cells if cell.cell_type == "code"), 1):
         cell.execution_count = count
@@ -78,7 +84,9 @@ def output(name, *outputs):
 
 
 def data(**media):
-    return new_output("display_data", data={kind.replace("_", "/"): value for kind, value in media.items()})
+    return new_output(
+        "display_data", data={kind.replace("_", "/"): value for kind, value in media.items()}
+    )
 
 
 def tag(name, *tags, **more):
@@ -114,7 +122,13 @@ UNSTABLE = [
     "Wall time: 1 s",
     "nan",
 ]
-UNSEEDED = ["torch.randn(2)", "torch.manual_seed(0)", "torch.rand_like(x)", "x.normal_()", "random.random()"]
+UNSEEDED = [
+    "torch.randn(2)",
+    "torch.manual_seed(0)",
+    "torch.rand_like(x)",
+    "x.normal_()",
+    "random.random()",
+]
 UNSEEDED += ["torch.nn.init.xavier_uniform_(w)", "np.random.rand(2)", "np.random.default_rng()"]
 COMPUTING = [
     "layers = training.mlp('none')",
@@ -139,7 +153,10 @@ FAULTS = [  # (the rule, the fault)
     ("hidden_input", tag("title", "hide-input")),
     ("live_cells", lambda _, cells: live(cells["draw"])),
     ("execution_counts", lambda _, cells: cells["draw"].update(execution_count=None)),
-    ("errors_and_warnings", output("draw", new_output("error", ename="E", evalue="no", traceback=[]))),
+    (
+        "errors_and_warnings",
+        output("draw", new_output("error", ename="E", evalue="no", traceback=[])),
+    ),
     ("errors_and_warnings", output("draw", new_output("stream", name="stderr", text="careful"))),
     ("errors_and_warnings", tag("draw", "raises-exception")),
     *(("stable_outputs", output("draw", prints(words))) for words in UNSTABLE),
@@ -162,7 +179,10 @@ FAULTS = [  # (the rule, the fault)
     ("exercises_with_checks", output("ex1-check", prints("[ok] Exercise"))),
     *(("seeded", source("draw", line)) for line in UNSEEDED),
     ("measured_numbers", source("title", "Falls to 0.12.")),
-    ("measured_numbers", source("title", "Falls to 5.125, reported below.\n\nOr to 7.25.\n- or 6.75")),
+    (
+        "measured_numbers",
+        source("title", "Falls to 5.125, reported below.\n\nOr to 7.25.\n- or 6.75"),
+    ),
 ]
 IDS = [f"{number}-{rule}" for number, (rule, _) in enumerate(FAULTS)]
 
@@ -177,7 +197,10 @@ def test_one_rule_sees_the_fault(tmp_path, rule, fault):
 
 
 def test_a_cell_that_loads_draws_and_formats_may_be_folded(tmp_path):
-    words = "runs = training.load_record('a.json')\nax.plot(x, [f'{y:.2f}' for y in runs])\nprint(x.mean())"
+    words = (
+        "runs = training.load_record('a.json')\nax.plot(x, "
+        "[f'{y:.2f}' for y in runs])\nprint(x.mean())"
+    )
     assert "hidden_input" not in verdicts(tmp_path, hidden(words))
 
 
@@ -186,18 +209,24 @@ def test_solutions_show_that_every_check_accepts(tmp_path):
 
 
 def test_every_rule_is_seen_to_complain():
-    strict = {name for name, (_, check) in RULES.items() if check.__module__ == prose_rules.__name__}
+    strict = {
+        name for name, (_, check) in RULES.items() if check.__module__ == prose_rules.__name__
+    }
     elsewhere = strict - {"measured_numbers"}  # test_prose_rules.py
     assert {rule for rule, _ in FAULTS} | {"solved"} == set(RULES) - elsewhere
 
 
-@pytest.mark.parametrize(("number", "cells", "broken"), [("07", 4, False), ("07", 5, True), ("06", 1, True)])
+@pytest.mark.parametrize(
+    ("number", "cells", "broken"), [("07", 4, False), ("07", 5, True), ("06", 1, True)]
+)
 def test_live_cells_are_for_lesson_07(tmp_path, number, cells, broken):
     def change(_, named):
         for cell in list(named.values())[1 : 1 + cells]:
             live(cell)
 
-    assert verdicts(tmp_path, change, f"{number}_toy.ipynb") == ({"live_cells"} if broken else set())
+    assert verdicts(tmp_path, change, f"{number}_toy.ipynb") == (
+        {"live_cells"} if broken else set()
+    )
 
 
 def test_a_live_cell_whose_source_changed_is_seen(tmp_path):

@@ -14,14 +14,19 @@ LIVE = {"tags": ["nbval-ignore-output"], "scrolled": True}
 
 def write(path, *sources, metadata=None):
     cells = [
-        new_code_cell(source, id=f"cell-{i}", metadata=metadata or {}) for i, source in enumerate(sources)
+        new_code_cell(source, id=f"cell-{i}", metadata=metadata or {})
+        for i, source in enumerate(sources)
     ]
     nbformat.write(new_notebook(cells=cells), path)
     return path
 
 
 def shown(path):
-    return [output.get("text") for cell in nbformat.read(path, as_version=4).cells for output in cell.outputs]
+    return [
+        output.get("text")
+        for cell in nbformat.read(path, as_version=4).cells
+        for output in cell.outputs
+    ]
 
 
 def run(*arguments, returncode=0):

@@ -22,7 +22,11 @@ def test_there_are_lessons():  # without one, the parametrized tests below would
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
 def test_notebook_keeps_the_rules(path):
-    found = [f"{path.name}, {text} [{rule}]" for rule, texts in complaints(path).items() for text in texts]
+    found = [
+        f"{path.name}, {text} [{rule}]"
+        for rule, texts in complaints(path).items()
+        for text in texts
+    ]
     assert not found, "\n".join(["", *found])
 
 

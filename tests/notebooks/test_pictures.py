@@ -1,4 +1,6 @@
-"""The distance of two pictures forgives fonts and small shifts, and nothing that a reader would notice."""
+"""The distance of two pictures forgives fonts and small shifts,
+and nothing that a reader would notice.
+"""
 
 import base64
 import io
@@ -38,7 +40,9 @@ def changed(stored, change):
 
 
 def shifted(image):
-    return image.transform(image.size, Image.Transform.AFFINE, (1, 0, 2, 0, 1, -2), fillcolor="white")
+    return image.transform(
+        image.size, Image.Transform.AFFINE, (1, 0, 2, 0, 1, -2), fillcolor="white"
+    )
 
 
 @pytest.fixture(scope="module")

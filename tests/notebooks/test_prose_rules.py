@@ -1,4 +1,6 @@
-"""The rules for text see each class of untrue text, and complain about nothing in a sound lesson."""
+"""The rules for text see each class of untrue text,
+and complain about nothing in a sound lesson.
+"""
 
 import re
 
@@ -10,7 +12,9 @@ from tests.notebooks import prose_rules
 from tests.notebooks.notebook_rules import RULES, Notebook
 
 STRICT = {name for name, (_, check) in RULES.items() if check.__module__ == prose_rules.__name__}
-ROW = '| <a id="llama"></a> 27.3 % at 64M | what it is | arXiv 2302.13971 |\n| <a id="b"></a> 5.5 |\n'
+ROW = (
+    '| <a id="llama"></a> 27.3 % at 64M | what it is | arXiv 2302.13971 |\n| <a id="b"></a> 5.5 |\n'
+)
 REPORTED = "[reported](reference/reported.md#llama)"
 TITLE = "# 03 · Toy\n\nYou need lesson 02, about 60 minutes. **Tags** EQ-RMS, -MOMENTS"
 EQUATIONS = r"""**[EQ-RMS]**
@@ -37,7 +41,10 @@ def lesson():
     return {
         "title": TITLE,
         "setup": ("from normcourse.checks import rms_norm as check\ndepth = 30\n", ""),
-        "why": "## Why\n\nThirty layers, in 2019, as lesson 07 and [lesson 02](02_layer_norm.ipynb) say.",
+        "why": (
+            "## Why\n\n"
+            "Thirty layers, in 2019, as lesson 07 and [lesson 02](02_layer_norm.ipynb) say."
+        ),
         "derive": EQUATIONS,
         "run": ("print(report)", PRINTED),
         "run-read": READING,
@@ -86,7 +93,12 @@ FAULTS = [  # the rule, the cell, what is there, what is planted
     ("readings", "run-read", "3 of 5", "four of 5"),
     ("readings", "run-read", "48 of", "30 of"),  # 30 is in the code, and in no output
     ("formulas_in_a_line", "derive", r"$q = \mu^{2} + \sigma^{2}$", r"$q = \mu^{2} - \sigma^{2}$"),
-    ("formulas_in_a_line", "derive", r"$\hat{x}_{i} = \frac{x_{i}}{r}$", r"$\hat{x}_{i} = \frac{r}{x_{i}}$"),
+    (
+        "formulas_in_a_line",
+        "derive",
+        r"$\hat{x}_{i} = \frac{x_{i}}{r}$",
+        r"$\hat{x}_{i} = \frac{r}{x_{i}}$",
+    ),
     ("formulas_in_a_line", "derive", "2.75$", "2.57$"),  # arithmetic
     ("references", "why", "lesson 07", "lesson 09"),
     ("references", "why", "[lesson 02]", "[lesson 03]"),
@@ -133,4 +145,6 @@ def test_every_reported_number_has_a_name_and_a_source():
     assert len({name[1] for name in names}) == len(rows)
     for row in rows:
         source = row.split("|")[3]
-        assert re.search(r"arXiv \d{4}\.\d{4,5}|github\.com/\S+|https://", source), f"no source: {row}"
+        assert re.search(r"arXiv \d{4}\.\d{4,5}|github\.com/\S+|https://", source), (
+            f"no source: {row}"
+        )
