@@ -41,6 +41,19 @@ def batch_norm_eval(draw):
     return {"x": x, "y": y, "mu_run": mean, "v_run": var, "w": w, "b": b, "varepsilon": EPS}
 
 
+@bind("EQ-BN-FOLD")
+def batch_norm_fold(draw):
+    weight, bias, u = draw(3, 2), draw(3), draw(4, 2)
+    mean, var, w, b = draw(3), draw(3).exp(), draw(3), draw(3)
+    y = functional.batch_norm(F.linear(u, weight, bias), mean, var, w, b, training=False, eps=EPS)
+    folded = {"tildeW": torch.diag(w / (var + EPS).sqrt()) @ weight}
+    folded["tildeb"] = functional.batch_norm(bias[None], mean, var, w, b, training=False, eps=EPS)[
+        0
+    ]
+    statistics = {"mu_run": mean, "v_run": var, "s": (var + EPS).sqrt(), "varepsilon": EPS}
+    return {"y": y, "u": u, "W": weight, "d": bias, "w": w, "b": b, "K": 2} | folded | statistics
+
+
 @bind("EQ-BN-NOISE")
 def batch_norm_noise(draw):
     population = draw(3)
