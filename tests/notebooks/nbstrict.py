@@ -21,7 +21,7 @@ from nbformat import NotebookNode
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager, RunningKernel
 from nbval.plugin import IPyNbCell, IPyNbFile, NbCellError, nocolors
 
-from tests.notebooks.pictures import LIMIT, distance
+from tests.notebooks.pictures import distance, limit
 from tools import kernels
 
 CELL_TIMEOUT_S = kernels.CELL_TIMEOUT_S
@@ -185,10 +185,12 @@ class StrictCell(IPyNbCell):
             zip(pictures(test), pictures(ref), strict=True), 1
         ):
             far = distance(drawn, stored)
-            if far > LIMIT:
-                self.comparison_traceback.append(
-                    f"picture {number} is not the stored one: distance {far:.3f}, allowed {LIMIT}"
+            allowed = limit()
+            if far > allowed:
+                complaint = (
+                    f"picture {number} is not the stored one: distance {far:.3f}, allowed {allowed}"
                 )
+                self.comparison_traceback.append(complaint)
                 return False
         return True
 

@@ -11,7 +11,8 @@ from PIL import Image, ImageOps
 
 from normcourse import figures
 from normcourse.figures.output import _png
-from tests.notebooks.pictures import LIMIT, distance
+from tests.notebooks import pictures
+from tests.notebooks.pictures import LIMIT, LIMIT_OF_OTHERS, distance
 
 NAMES = ["LayerNorm", "RMSNorm", "DyT", "DyISRU"]
 SERIES = ["layer_norm", "rms_norm", "dyt", "dyisru"]
@@ -61,9 +62,21 @@ FAULTS = {
 }
 
 
+SMALL = {
+    "names of ticks exchanged",
+    "text moved",
+}  # seen by the matplotlib alone that drew the stored picture
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_far_from_the_stored_picture(stored, name):
-    assert distance(FAULTS[name](stored), stored) > 2 * LIMIT
+    far = distance(FAULTS[name](stored), stored)
+    assert far > (2 * LIMIT if name in SMALL else LIMIT_OF_OTHERS)
+
+
+def test_another_matplotlib_has_a_wider_limit(monkeypatch):
+    monkeypatch.setattr(pictures, "version", lambda _: "3.9.4")
+    assert pictures.limit() == LIMIT_OF_OTHERS
 
 
 def test_the_same_figure_has_distance_0(stored):
