@@ -38,7 +38,7 @@ FAINT = 0.15  # a smaller difference of colour is that of an edge, or of a grid 
 
 
 def limit() -> float:
-    """How far a picture drawn by the matplotlib that is installed here may be from the stored one."""
+    """How far a picture that the installed matplotlib draws may be from the stored one."""
     (constrained,) = re.findall(r"^matplotlib==(\S+)", CONSTRAINTS.read_text("utf-8"), re.M)
     return LIMIT if version("matplotlib") == constrained else LIMIT_OF_OTHERS
 
