@@ -108,6 +108,31 @@ GRIDS = {
     ),
 }
 
+# Lesson 02a: one residual MLP as Pre-LN and as Post-LN, the latter with a warm-up as well
+PLACED = {"build": "residual_mlp", "depth": 12, "width": 32, "start": "xavier"}
+NO_WARMUP = ADAM | {"steps": 200, "evaluate_every": 25, "warmup": 0}
+FIVE = (100, 101, 102, 103, 104)  # starts at each rate: the lesson shows them all
+GRIDS |= {
+    f"placement_{placement}": grid(
+        ["layer_norm"],
+        PLACED | {"placement": placement},
+        NO_WARMUP,
+        rates=[1e-3, 3e-3, 1e-2, 3e-2],
+        tuning_seeds=FIVE,
+    )
+    for placement in ("post", "pre")
+}
+GRIDS |= {  # at the two rates where Post-LN fails
+    f"placement_warmup_{name}": grid(
+        ["layer_norm"],
+        PLACED | {"placement": "post"},
+        NO_WARMUP | {"warmup": 50},
+        rates=[rate],
+        tuning_seeds=FIVE,
+    )
+    for name, rate in (("low", 1e-2), ("high", 3e-2))
+}
+
 
 # Lesson 00's net with 30 layers, with its shortcuts and without, and what is to be tried in it: Derf, DyT
 # and DyISRU at a tuned start, and SkipInit, which has no norm. `make experiments` leaves them out until their

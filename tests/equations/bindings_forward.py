@@ -1,10 +1,12 @@
 """Bindings of the equations that define a norm, a variance or a way to compose layers."""
 
 import itertools
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 
+from normcourse import training
 from normlib import functional
 from tests.equations.bindings import EPS, D, bind, by_channel, on_arrays
 
@@ -152,6 +154,75 @@ def pre_ln(draw):
 @bind("EQ-POST-LN")
 def post_ln(draw):
     return composed(draw, norm_first=False)
+
+
+def around_an_mlp(draw, compose):
+    """A composition of layers around torch's MLP, with a norm of the library."""
+    _, mlp = encoder_layer(draw, norm_first=True)
+    x = draw(5, D) * 2 + 1
+    norm = partial(functional.layer_norm, normalized_shape=(D,), eps=0.0)
+    return {"x": x, "y": compose(x, mlp, norm), "F": on_arrays(mlp), "LN": on_arrays(norm)}
+
+
+def in_a_block(draw, placement):
+    def compose(x, mlp, norm):
+        return training.Block(mlp, lambda width: norm, D, placement)(x)
+
+    return around_an_mlp(draw, compose)
+
+
+@bind("EQ-OUTPUT-LN")
+def output_ln(draw):
+    return in_a_block(draw, "output")
+
+
+@bind("EQ-SANDWICH-LN")
+def sandwich_ln(draw):
+    return in_a_block(draw, "sandwich")
+
+
+@bind("EQ-LN-SCALING")
+def ln_scaling(draw):
+    return around_an_mlp(draw, lambda x, mlp, norm: x + mlp(norm(x) * 3**-0.5)) | {"l": 3}
+
+
+@bind("EQ-DEEPNORM")
+def deep_norm(draw):
+    def compose(x, mlp, norm):
+        return norm(12**0.25 * x + mlp(x))
+
+    constants = {"L": 6, "alpha": 12**0.25, "beta": 48**-0.25}
+    return around_an_mlp(draw, compose) | constants
+
+
+def signed_sums(draw):
+    """The start (D,), four branches (4, D), and the stream behind each of them for all 16 signs."""
+    start = draw(D)
+    branches = draw(4, D)
+    signs = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=4)), dtype=torch.float64)
+    added = torch.cumsum(signs[:, :, None] * branches, 1)  # (16, 4, D)
+    return start, branches, start + added
+
+
+@bind("EQ-STREAM")
+def stream(draw):
+    start, branches, streams = signed_sums(draw)
+    q = {0: start.square().mean().item()}
+    q |= {k + 1: streams[:, k].square().mean().item() for k in range(4)}
+    return {"q": q, "b": branches.square().mean(1)}
+
+
+@bind("EQ-POST-SHARE")
+def post_share(draw):
+    branches = draw(4, D)
+    share = torch.tensor(1.0, dtype=torch.float64)
+    shares = []
+    for branch in branches:
+        h = F.rms_norm(draw(D), (D,), eps=0.0)
+        square = torch.stack([h + branch, h - branch]).square().mean()
+        share = share / square.sqrt()
+        shares.append(share)
+    return {"c": torch.stack(shares), "b": branches.square().mean(1)}
 
 
 @bind("EQ-ADALN")

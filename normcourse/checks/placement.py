@@ -1,0 +1,253 @@
+"""Checks of lesson 02a: the four places of a norm, a Pre-LN stack, its stream, warm-up, LayerNorm scaling."""
+
+import math
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from normcourse import draw
+from normcourse.checks.probes import call, calls
+from normcourse.checks.verdict import Slip, exercise, expect
+from normlib import functional
+
+# Exercise 1
+
+
+def _branch(x: Tensor) -> Tensor:
+    return torch.sin(2 * x + 0.3).cumsum(-1)
+
+
+def _norm(x: Tensor) -> Tensor:
+    return 1.5 * functional.layer_norm(x, x.shape[-1:], eps=0.1)
+
+
+PLACES = {
+    "pre": lambda x, F, norm: x + F(norm(x)),
+    "post": lambda x, F, norm: norm(x + F(x)),
+    "output": lambda x, F, norm: x + norm(F(x)),
+    "sandwich": lambda x, F, norm: x + norm(F(norm(x))),
+}
+PLACE_SLIPS = {
+    "pre": {
+        "pre: that is Post-LN. The norm stands on the branch's input, not on the sum.": PLACES["post"],
+        "pre: the shortcut goes through the norm. Add x itself, not norm(x).": (
+            lambda x, F, norm: norm(x) + F(norm(x))
+        ),
+        "pre: the norm stands behind the branch; here it stands before it.": PLACES["output"],
+        "pre: the shortcut is missing.": lambda x, F, norm: F(norm(x)),
+        "pre: there is no norm.": lambda x, F, norm: x + F(x),
+    },
+    "post": {
+        "post: that is Pre-LN. The norm stands on the sum.": PLACES["pre"],
+        "post: the norm stands on the branch alone; here it stands on the sum.": PLACES["output"],
+        "post: the branch reads norm(x); here it reads x.": lambda x, F, norm: norm(x + F(norm(x))),
+        "post: the shortcut is missing.": lambda x, F, norm: norm(F(x)),
+        "post: there is no norm.": lambda x, F, norm: x + F(x),
+    },
+    "output": {
+        "output: the norm stands on the sum; here only the branch is normalized.": PLACES["post"],
+        "output: that is Pre-LN. The norm stands behind the branch.": PLACES["pre"],
+        "output: that is the sandwich; here the branch reads x itself.": PLACES["sandwich"],
+        "output: there is no norm.": lambda x, F, norm: x + F(x),
+    },
+    "sandwich": {
+        "sandwich: the norm before the branch is missing.": PLACES["output"],
+        "sandwich: the norm behind the branch is missing.": PLACES["pre"],
+        "sandwich: the second norm stands on the sum; it belongs to the branch alone.": (
+            lambda x, F, norm: norm(x + F(norm(x)))
+        ),
+        "sandwich: the shortcut is missing.": lambda x, F, norm: norm(F(norm(x))),
+    },
+}
+
+
+@exercise("Exercise 1 (four places)")
+def placements(student) -> None:
+    """student(placement, x, F, norm) with a placement of PLACES."""
+    for placement, reference in PLACES.items():
+
+        def chosen(x, F, norm, placement=placement):
+            return student(placement, x, F, norm)
+
+        cases = [
+            {"x": 1 + draw(*shape, seed=seed), "F": _branch, "norm": _norm}
+            for seed, shape in enumerate([(3, 4), (2, 3, 5)])
+        ]
+        calls(chosen, reference, *cases, slips=PLACE_SLIPS[placement], what=f"the output of {placement!r}")
+
+
+# Exercise 2
+
+
+def _linear(matrix: Tensor, x: Tensor) -> Tensor:
+    return torch.tanh(x @ matrix)
+
+
+def _stack(x, branches, norms, step) -> Tensor:
+    h = x
+    for branch, norm in zip(branches, norms, strict=False):
+        h = step(h, branch, norm)
+    return h
+
+
+STACK_SLIPS = {
+    "that is Post-LN: the norm stands on the branch's input, not on the sum.": lambda h, F, n: n(h + F(h)),
+    "the shortcut goes through the norm: add h itself, not norm(h).": lambda h, F, n: n(h) + F(n(h)),
+    "the shortcut is missing: each block adds its branch to h.": lambda h, F, n: F(n(h)),
+    "the norm stands on the branch's output; Pre-LN has it on the input.": lambda h, F, n: h + n(F(h)),
+    "there is no norm in the blocks.": lambda h, F, n: h + F(h),
+    "the sum is normalized, too: the stream stays free of norms.": lambda h, F, n: n(h + F(n(h))),
+}
+
+
+@exercise("Exercise 2 (a Pre-LN stack)")
+def pre_ln(student) -> None:
+    """student(x, branches, norms): the norms are one more than the branches."""
+    for shape, depth in (((3, 4), 2), ((2, 3, 5), 3)):
+        x = 1 + draw(*shape, seed=1)
+        width = shape[-1]
+        branches = [partial(_linear, 1 + draw(width, width, seed=4 + k)) for k in range(depth)]
+        norms = [_gained_norm(2 + draw(width, seed=14 + k)) for k in range(depth + 1)]
+        got = call(student, x=x, branches=branches, norms=norms)
+        right = _stack(x, branches, norms, lambda h, F, n: h + F(n(h)))
+        expect(got, norms[-1](right), _stack_slips(x, branches, norms, right))
+
+
+def _gained_norm(weight: Tensor):
+    return partial(functional.layer_norm, normalized_shape=weight.shape, weight=weight)
+
+
+def _stack_slips(x, branches, norms, right) -> dict[str, Tensor]:
+    slips = {}
+    for message, step in STACK_SLIPS.items():
+        out = _stack(x, branches, norms, step)
+        slips[message] = norms[-1](out)
+        slips[f"{message} The last norm is missing as well."] = out
+    first = x + branches[0](norms[0](x))
+    to_x = _stack(x, branches, norms, lambda h, F, n: x + F(n(h)))
+    shared = _stack(x, branches, norms, lambda h, F, n: h + F(norms[0](h)))
+    return slips | {
+        "every block adds to the first x; it should add to the output of the block before.": norms[-1](to_x),
+        "all blocks use the first norm; each has its own.": norms[-1](shared),
+        "the last norm is missing: nothing normalizes the stream that leaves the stack.": right,
+        "the last norm is the one behind the blocks, norms[-1].": norms[-2](right),
+        "only the first block ran: is the return inside the loop?": norms[-1](first),
+    }
+
+
+# Exercise 3
+
+
+SIZE_SLIPS = {  # of block k and the branches' mean square b
+    "that is the mean square; the size is its root.": lambda k, b: 1 + k * b,
+    "squares add up, sizes do not: add l times b to the square, then take the root.": (
+        lambda k, b: 1 + k * math.sqrt(b)
+    ),
+    "that multiplies from block to block; here each block adds the same amount.": lambda k, b: (
+        (1 + b) ** (k / 2)
+    ),
+    "the stream's own mean square of 1 at the start is missing.": lambda k, b: math.sqrt(k * b),
+    "b is a mean square already: do not square it again.": lambda k, b: math.sqrt(1 + k * b**2),
+    "count again: behind block l there are l branches in the sum, not l - 1.": (
+        lambda k, b: math.sqrt(1 + (k - 1) * b)
+    ),
+    "count again: behind block l there are l branches in the sum, not l + 1.": (
+        lambda k, b: math.sqrt(1 + (k + 1) * b)
+    ),
+    "that is one block; behind block l there are l of them.": lambda k, b: math.sqrt(1 + b),
+    "l divides the branches here; that is LayerNorm scaling, further down.": lambda k, b: math.sqrt(
+        1 + b / k
+    ),
+    "the size grows: that is its inverse.": lambda k, b: 1 / math.sqrt(1 + k * b),
+}
+
+
+@exercise("Exercise 3 (the stream's size)")
+def stream_size(student) -> None:
+    """student(l, b) -> the size behind block l of a stream that starts at size 1."""
+    calls(
+        student,
+        lambda k, b: math.sqrt(1 + k * b),
+        {"k": 24, "b": 0.5},
+        {"k": 7, "b": 3.0},
+        slips=SIZE_SLIPS,
+        what="the size",
+    )
+
+
+# Exercise 4
+
+
+def _rate(step: int, warmup: int, peak: float) -> float:
+    return peak * min(1.0, (step + 1) / (warmup + 1))
+
+
+RATE_SLIPS = {  # of the step, the warm-up and the peak
+    "step 0 has to move: its rate is not 0. Count the first step as 1.": lambda s, w, p: p * min(1.0, s / w),
+    "step number `warmup` is the first with the full rate; yours is one step early.": (
+        lambda s, w, p: p * min(1.0, (s + 1) / w)
+    ),
+    "it has to stop rising at the peak.": lambda s, w, p: p * (s + 1) / (w + 1),
+    "that starts at the peak and falls.": lambda s, w, p: p * max(0.0, 1 - (s + 1) / (w + 1)),
+    "that is the peak from the first step on: no warm-up.": lambda s, w, p: p,
+    "the peak is missing: that is its share.": lambda s, w, p: min(1.0, (s + 1) / (w + 1)),
+    "a warm-up rises on a straight line; yours has a power.": (
+        lambda s, w, p: p * min(1.0, ((s + 1) / (w + 1)) ** 0.5)
+    ),
+    "a warm-up rises on a straight line; yours has a square.": (
+        lambda s, w, p: p * min(1.0, ((s + 1) / (w + 1)) ** 2)
+    ),
+    "during the warm-up the rate rises; yours stays at 0 until its end.": lambda s, w, p: p * (s >= w),
+    "that falls again behind the peak; stay there.": (
+        lambda s, w, p: p * min((s + 1) / (w + 1), (w + 1) / (s + 1))
+    ),
+}
+
+
+@exercise("Exercise 4 (warm-up)")
+def warmup_rate(student) -> None:
+    """student(step, warmup, peak) -> the learning rate of that step; the first step is 0."""
+    cases = [
+        {"step": step, "warmup": warmup, "peak": peak}
+        for step, warmup, peak in ((0, 9, 0.5), (3, 9, 0.5), (8, 9, 2.0), (9, 9, 0.5), (40, 9, 3.0))
+    ]
+    calls(student, _rate, *cases, slips=RATE_SLIPS, what="the rate")
+    without = call(student, step=5, warmup=0, peak=0.5)
+    expect(without, 0.5, what="the rate without a warm-up (warmup = 0)")
+
+
+# Exercise 5
+
+
+SCALED_SLIPS = {
+    "that is Pre-LN: nothing depends on l.": lambda k, x, F, norm: x + F(norm(x)),
+    "divide by the root of l, not by l.": lambda k, x, F, norm: x + F(norm(x) / k),
+    "divide by the root of l, do not multiply.": lambda k, x, F, norm: x + F(norm(x) * k**0.5),
+    "the branch's input is divided, not its output.": lambda k, x, F, norm: x + F(norm(x)) / k**0.5,
+    "the shortcut keeps its size: divide the branch's input alone.": (
+        lambda k, x, F, norm: x / k**0.5 + F(norm(x) / k**0.5)
+    ),
+    "divide behind the norm: a norm undoes what was divided before it.": (
+        lambda k, x, F, norm: x + F(norm(x / k**0.5))
+    ),
+    "the shortcut goes through the norm: add x itself.": lambda k, x, F, norm: norm(x) + F(norm(x) / k**0.5),
+    "the shortcut is missing.": lambda k, x, F, norm: F(norm(x) / k**0.5),
+    "blocks are counted from 1: block l has the root of l, not of l + 1.": (
+        lambda k, x, F, norm: x + F(norm(x) / (k + 1) ** 0.5)
+    ),
+}
+
+
+@exercise("Exercise 5 (LayerNorm scaling)")
+def scaled(student) -> None:
+    """student(l, x, F, norm) -> the output of block l, counted from 1."""
+    cases = [
+        {"k": k, "x": 1 + draw(*shape, seed=k), "F": _branch, "norm": _norm}
+        for k, shape in ((2, (3, 4)), (9, (2, 3, 5)))
+    ]
+    calls(student, lambda k, x, F, norm: x + F(norm(x) / k**0.5), *cases, slips=SCALED_SLIPS)
+    one = call(student, k=1, x=1 + draw(3, 4), F=_branch, norm=_norm)
+    if not isinstance(one, Tensor):
+        raise Slip("block 1 is no exception: return the sum there, too.")
+    expect(one, PLACES["pre"](1 + draw(3, 4), _branch, _norm), what="the output of block 1")

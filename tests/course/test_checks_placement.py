@@ -1,0 +1,151 @@
+"""The checks of lesson 02a name the slips people make."""
+
+import math
+
+import pytest
+
+from normcourse.checks import placement as check
+from tests.course.solutions import every_slip
+
+pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
+
+RIGHT = {
+    "pre": lambda x, F, norm: x + F(norm(x)),
+    "post": lambda x, F, norm: norm(x + F(x)),
+    "output": lambda x, F, norm: x + norm(F(x)),
+    "sandwich": lambda x, F, norm: x + norm(F(norm(x))),
+}
+
+
+def but(**wrong):
+    """A right answer with one place written in another way."""
+    places = RIGHT | wrong
+    return lambda placement, x, F, norm: places[placement](x, F, norm)
+
+
+def exchanged(placement, x, F, norm):
+    return but(pre=RIGHT["post"], post=RIGHT["pre"])(placement, x, F, norm)
+
+
+def in_place(placement, x, F, norm):
+    x += F(norm(x))
+    return x
+
+
+def detached(placement, x, F, norm):
+    return RIGHT["pre"](x, F, norm)
+
+
+PLACES = {
+    "pre and post exchanged": (exchanged, "that is Post-LN"),
+    "normalized shortcut": (but(pre=lambda x, F, n: n(x) + F(n(x))), "shortcut goes through the norm"),
+    "pre without norm": (but(pre=lambda x, F, n: x + F(x)), "pre: there is no norm"),
+    "pre without shortcut": (but(pre=lambda x, F, n: F(n(x))), "pre: the shortcut is missing"),
+    "post reads the norm": (but(post=lambda x, F, n: n(x + F(n(x)))), "here it reads x"),
+    "post is output": (but(post=RIGHT["output"]), "here it stands on the sum"),
+    "output is post": (but(output=RIGHT["post"]), "only the branch is normalized"),
+    "output is sandwich": (but(output=RIGHT["sandwich"]), "that is the sandwich"),
+    "half a sandwich": (but(sandwich=RIGHT["pre"]), "norm behind the branch is missing"),
+    "other half": (but(sandwich=RIGHT["output"]), "norm before the branch is missing"),
+    "sandwich on the sum": (but(sandwich=lambda x, F, n: n(x + F(n(x)))), "belongs to the branch alone"),
+    "all are pre": (detached, "that is Pre-LN"),
+    "writes into x": (in_place, "changed in place"),
+}
+
+
+def stack(step, last=True):
+    def student(x, branches, norms):
+        h = x
+        for branch, norm in zip(branches, norms, strict=False):
+            h = step(h, branch, norm)
+        return norms[-1](h) if last else h
+
+    return student
+
+
+STACKS = {
+    "post": (stack(lambda h, F, n: n(h + F(h))), "that is Post-LN"),
+    "normalized shortcut": (stack(lambda h, F, n: n(h) + F(n(h))), "add h itself"),
+    "no shortcut": (stack(lambda h, F, n: F(n(h))), "the shortcut is missing"),
+    "output": (stack(lambda h, F, n: h + n(F(h))), "Pre-LN has it on the input"),
+    "no norm": (stack(lambda h, F, n: h + F(h)), "no norm in the blocks"),
+    "norm on the sum": (stack(lambda h, F, n: n(h + F(n(h)))), "the stream stays free"),
+    "no last norm": (stack(lambda h, F, n: h + F(n(h)), last=False), "the last norm is missing"),
+    "post, no last": (stack(lambda h, F, n: n(h + F(h)), last=False), "missing as well"),
+}
+
+
+def size(formula):
+    return lambda block, b: formula(block, b)
+
+
+SIZES = {
+    "mean square": (size(lambda k, b: 1 + k * b), "its root"),
+    "sizes add": (size(lambda k, b: 1 + k * b**0.5), "sizes do not"),
+    "product": (size(lambda k, b: (1 + b) ** (k / 2)), "multiplies from block to block"),
+    "no start": (size(lambda k, b: (k * b) ** 0.5), "at the start is missing"),
+    "squared again": (size(lambda k, b: (1 + k * b * b) ** 0.5), "do not square it again"),
+    "one too few": (size(lambda k, b: (1 + (k - 1) * b) ** 0.5), "not l - 1"),
+    "one block": (size(lambda k, b: (1 + b) ** 0.5), "that is one block"),
+    "inverse": (size(lambda k, b: (1 + k * b) ** -0.5), "that is its inverse"),
+    "kept from the first": (size(lambda k, b: math.sqrt(13)), "the result of the first one"),
+}
+RATES = {
+    "starts at 0": (lambda s, w, p: p * min(1, s / w) if w else p, "has to move"),
+    "one early": (lambda s, w, p: p * min(1, (s + 1) / w) if w else p, "one step early"),
+    "no cap": (lambda s, w, p: p * (s + 1) / (w + 1), "stop rising"),
+    "falls": (lambda s, w, p: p * max(0, 1 - (s + 1) / (w + 1)), "starts at the peak and falls"),
+    "constant": (lambda s, w, p: p, "no warm-up"),
+    "share": (lambda s, w, p: min(1, (s + 1) / (w + 1)), "the peak is missing"),
+    "square": (lambda s, w, p: p * min(1, ((s + 1) / (w + 1)) ** 2), "yours has a square"),
+    "waits": (lambda s, w, p: p if s >= w else 0.0, "stays at 0"),
+    "divides by warmup": (lambda s, w, p: p if w == 0 and 1 / w else _share(s, w, p), "raised ZeroDivision"),
+}
+
+
+def _share(step, warmup, peak):
+    return peak * min(1, (step + 1) / (warmup + 1))
+
+
+SCALED = {
+    "pre": (lambda k, x, F, n: x + F(n(x)), "nothing depends on l"),
+    "no root": (lambda k, x, F, n: x + F(n(x) / k), "divide by the root of l, not by l"),
+    "times": (lambda k, x, F, n: x + F(n(x) * k**0.5), "do not multiply"),
+    "output divided": (lambda k, x, F, n: x + F(n(x)) / k**0.5, "not its output"),
+    "before the norm": (lambda k, x, F, n: x + F(n(x / k**0.5)), "a norm undoes"),
+    "shortcut divided": (lambda k, x, F, n: x / k**0.5 + F(n(x) / k**0.5), "the shortcut keeps its size"),
+    "from 0": (lambda k, x, F, n: x + F(n(x) / (k + 1) ** 0.5), "counted from 1"),
+    "no shortcut": (lambda k, x, F, n: F(n(x) / k**0.5), "the shortcut is missing"),
+}
+
+
+@every_slip(
+    {
+        check.placements: PLACES,
+        check.pre_ln: STACKS,
+        check.stream_size: SIZES,
+        check.warmup_rate: RATES,
+        check.scaled: SCALED,
+    }
+)
+def test_a_slip_is_named(check_, answer, message):
+    verdict = check_(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+UNUSUAL = {
+    "a table of functions": (check.placements, but()),
+    "a numpy number": (check.stream_size, lambda block, b: __import__("numpy").sqrt(1 + block * b)),
+    "a running sum": (check.stream_size, lambda block, b: math.sqrt(sum([1.0] + [b] * block))),
+    "by cases": (
+        check.warmup_rate,
+        lambda s, w, p: p if s >= w else p * (s + 1) / (w + 1),
+    ),
+    "times the inverse root": (check.scaled, lambda k, x, F, n: x.add(F(n(x).mul(k**-0.5)))),
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_an_unusual_right_answer_passes(name):
+    check_, answer = UNUSUAL[name]
+    assert check_(answer).startswith("[ok]")
