@@ -74,7 +74,27 @@ def swept(phase: str, values: list[float]) -> dict:
     return {"norms": CURVES if phase == "slope" else MAIN, "values": values, "seeds": FEW}
 
 
+OPENING_RATES = [3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]
+OPENING = {"build": "mlp", "depth": 30, "start": "torch"}  # lesson 00: three norms, two repairs
+NORMS = ["none", "batch_norm", "layer_norm", "rms_norm"]
+SGD = {"optimizer": "sgd", "steps": 400, "warmup": 0, "evaluate_every": 100}
+
 GRIDS = {
+    "opening_plain": grid(
+        NORMS, {**OPENING, "shortcut": False}, ADAM | SGD, rates=OPENING_RATES
+    ),
+    "opening_shortcut": grid(
+        NORMS, {**OPENING, "shortcut": True}, ADAM | SGD, rates=OPENING_RATES
+    ),
+    "opening_he": grid(
+        ["none"], {**OPENING, "start": "he", "shortcut": False}, ADAM | SGD, rates=OPENING_RATES
+    ),
+    "opening_adam": grid(
+        ["none", "layer_norm"],
+        {**OPENING, "shortcut": False},
+        ADAM | SGD | {"optimizer": "adam"},
+        rates=[1e-4, 3e-4, 1e-3, 3e-3],
+    ),
     "transformer_norms": grid(
         ["layer_norm", "rms_norm", "dyt", "dyisru"],
         {"build": "transformer", "depth": 2, "width": 32, "heads": 4, "placement": "pre"},

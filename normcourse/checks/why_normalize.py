@@ -1,242 +1,227 @@
-"""Checks of lesson 00: saturation of tanh, He for leaky ReLU, powers of a matrix, logits, clipping.
+"""Checks of lesson 00: one layer's factor, He's rule for leaky ReLU, the profile, the block, a deep net.
 
-Each table below maps what a check says to the wrong formula that earns it.
+Each table maps what a check says to the wrong answer that earns it.
 """
 
 import math
-from types import SimpleNamespace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from normcourse import measures
-from normcourse.checks.probes import call
+from normcourse import draw, training
+from normcourse.checks.probes import calls, same_gradients
 from normcourse.checks.verdict import Slip, exercise, expect, parts
+from normlib import layers
 
-ALPHA, EPS = 0.5, 0.01  # a slope at 0 that is not 1
-FAN_IN, SLOPE = 50, 0.6
-MOMENTS = {"d": 64, "mean_q": 0.5, "std_q": 1.5, "mean_k": -2.0, "std_k": 0.7}
-STEPS, LIMIT = 40, 2.0
-
-THRESHOLDS = {  # of alpha a and eps e
-    "alpha is missing from the slope: it is alpha (1 - tanh^2), so compare tanh^2 with 1 - eps / alpha.": (
-        lambda a, e: math.atanh(math.sqrt(1 - e)) / a
+FACTORS = {  # of n inputs and the variance v
+    "that is the factor of the MEAN SQUARE; the size is its root.": lambda n, v: n * v / 2,
+    "ReLU is missing: it keeps half of the mean square.": lambda n, v: math.sqrt(n * v),
+    "ReLU is missing, and so is the root.": lambda n, v: n * v,
+    "ReLU halves the MEAN SQUARE, not the size: the 1/2 belongs under the root.": (
+        lambda n, v: math.sqrt(n * v) / 2
     ),
-    "alpha is missing: that is the threshold of tanh(x).": lambda a, e: math.atanh(math.sqrt(1 - e)),
-    "that is where the OUTPUT comes within eps of its limit; the slope gets small elsewhere.": (
-        lambda a, e: math.atanh(1 - e) / a
+    "n is missing: z is a sum of n products.": lambda n, v: math.sqrt(v / 2),
+    "v is the variance already, not the standard deviation: do not square it.": (
+        lambda n, v: v * math.sqrt(n / 2)
     ),
-    "that is alpha x; divide by alpha to get x.": lambda a, e: math.atanh(math.sqrt(1 - e / a)),
-    "divide by alpha at the end, do not multiply.": lambda a, e: math.atanh(math.sqrt(1 - e / a)) * a,
-    "tanh^2 = 1 - eps / alpha: the square root is missing.": lambda a, e: math.atanh(1 - e / a) / a,
-    "the slope at 0 is alpha: eps / alpha, not eps alpha.": lambda a, e: math.atanh(math.sqrt(1 - e * a)) / a,
-    "that is the sigmoid's threshold.": lambda a, e: measures.sigmoid_thresholds(e).slope,
-    "that is the tail's approximation 4 alpha exp(-2 alpha x) = eps; solve exactly.": (
-        lambda a, e: math.log(4 * a / e) / (2 * a)
+    "squares add up, so n stands under the root as well.": lambda n, v: n * math.sqrt(v / 2),
+    "that is one over the factor.": lambda n, v: math.sqrt(2 / (n * v)),
+    "that is the variance for which the factor is 1; the question is the factor for any v.": (
+        lambda n, v: 2 / n
     ),
+    "ReLU keeps half of the mean square; it does not double it.": lambda n, v: math.sqrt(2 * n * v),
+    "a third of 1/n is torch's own v; use the v that is given.": lambda n, v: math.sqrt(1 / 6),
+    "ReLU removes half of the mean square once, not twice.": lambda n, v: math.sqrt(n * v / 4),
 }
-VARIANCES = {  # of fan-in n and slope a
-    "that is ReLU's: here the negative half is not lost, it comes through with the slope.": lambda n, a: (
-        2 / n
+VARIANCES = {  # of n inputs and the slope a
+    "that is ReLU's: here the negative half is not lost, it comes through with the slope.": (
+        lambda n, a: 2 / n
     ),
     "that is a linear layer's: the activation is missing.": lambda n, a: 1 / n,
-    "square the slope: E h^2 gets slope^2 from the negative half.": lambda n, a: 2 / ((1 + a) * n),
-    "the two halves never meet in one sample: 1 + slope^2, not (1 + slope)^2.": (
-        lambda n, a: 2 / ((1 + a) ** 2 * n)
+    "square the slope: the negative half of the mean square is multiplied by a^2.": (
+        lambda n, a: 2 / ((1 + a) * n)
     ),
+    "the two halves never meet in one sample: 1 + a^2, not (1 + a)^2.": (lambda n, a: 2 / ((1 + a) ** 2 * n)),
     "that is a standard deviation; the question asks for a variance.": (
         lambda n, a: math.sqrt(2 / ((1 + a**2) * n))
     ),
-    "each half has probability 1/2: a factor 2 is missing.": lambda n, a: 1 / ((1 + a**2) * n),
-    "that is what a layer of variance 1 does to E h^2; you need its inverse.": lambda n, a: (
-        n * (1 + a**2) / 2
+    "each half brings half of the mean square: a factor 2 is missing.": (lambda n, a: 1 / ((1 + a**2) * n)),
+    "that is what a layer of variance 1 does to the mean square; you need its inverse.": (
+        lambda n, a: n * (1 + a**2) / 2
     ),
-    "a slope makes E h^2 larger, so the variance must get smaller.": lambda n, a: 2 * (1 + a**2) / n,
-    "both halves add to E h^2: 1 + slope^2, not 1 - slope^2.": lambda n, a: 2 / ((1 - a**2) * n),
+    "a slope lets more through, so the variance must get smaller.": lambda n, a: 2 * (1 + a**2) / n,
+    "both halves add: 1 + a^2, not 1 - a^2.": lambda n, a: 2 / ((1 - a**2) * n),
     "that is torch's default for nn.Linear, which keeps nothing.": lambda n, a: 1 / (3 * n),
 }
-FIRST = {  # v: the matrix W, its powers' norms gains, its eigenvalues
-    "first: the Frobenius norm is no gain; take the largest singular value.": lambda v: v.W.norm(),
-    "first: an eigenvalue is the rate of the long run; one step can do more.": lambda v: (
-        v.eigenvalues.abs().max()
+LISTS = ("sizes", "spreads", "told apart")
+BLOCKS = {  # of h, norm, linear
+    "the shortcut carries h itself; yours adds the NORMALIZED h.": (
+        lambda h, norm, linear: norm(h) + torch.relu(linear(norm(h)))
     ),
-    "first: the largest entry is no gain; take the largest singular value.": lambda v: v.W.abs().max(),
-    "first: W^T W has squared singular values; a root is missing.": lambda v: v.gains[0] ** 2,
+    "the norm stands at the beginning of the branch; yours stands behind the sum.": (
+        lambda h, norm, linear: norm(h + torch.relu(linear(h)))
+    ),
+    "the norm stands at the beginning of the branch; yours stands at its end.": (
+        lambda h, norm, linear: h + norm(torch.relu(linear(h)))
+    ),
+    "the norm stands before the Linear; yours stands between Linear and ReLU, as in a plain net.": (
+        lambda h, norm, linear: h + torch.relu(norm(linear(h)))
+    ),
+    "the ReLU is missing: the branch is Linear, then ReLU.": lambda h, norm, linear: h + linear(norm(h)),
+    "the ReLU belongs to the branch, before the sum; behind it, it cuts the shortcut as well.": (
+        lambda h, norm, linear: torch.relu(h + linear(norm(h)))
+    ),
+    "the shortcut is missing: add h.": lambda h, norm, linear: torch.relu(linear(norm(h))),
+    "the norm is missing: the branch gets norm(h).": lambda h, norm, linear: h + torch.relu(linear(h)),
+    "the shortcut is added, not subtracted.": lambda h, norm, linear: h - torch.relu(linear(norm(h))),
+    "h is added twice.": lambda h, norm, linear: 2 * h + torch.relu(linear(norm(h))),
+    "the branch is added, not multiplied.": lambda h, norm, linear: h * torch.relu(linear(norm(h))),
 }
-PEAK = {
-    "peak: the bound sigma_max^steps, which nothing reaches; take the norm of W^t itself.": (
-        lambda v: v.gains[0] ** STEPS
-    ),
-    "peak: that is the last step; take the largest over all steps.": lambda v: v.gains[-1],
-    "peak: that is the first step; W^t goes on growing for a while.": lambda v: v.gains[0],
-    "peak: W ** t is element-wise; use torch.linalg.matrix_power.": (
-        lambda v: max(measures.spectral_norm(v.W**t) for t in range(1, STEPS + 1))
-    ),
-    "peak: eigenvalues do not see it; take singular values of W^t.": lambda v: v.eigenvalues.abs().max(),
-    "peak: the Frobenius norm is no gain; take the largest singular value of W^t.": (
-        lambda v: max(torch.linalg.matrix_power(v.W, t).norm() for t in range(1, STEPS + 1))
-    ),
-}
-RATE = {
-    "rate: singular values only bound it; the long run belongs to the eigenvalues.": lambda v: v.gains[0],
-    "rate: an eigenvalue may be complex; take abs, not the real part.": lambda v: v.eigenvalues.real.max(),
-    "rate: eigvalsh reads one triangle as if W were symmetric; use eigvals.": (
-        lambda v: torch.linalg.eigvalsh(v.W).abs().max()
-    ),
-    "rate: that is the gain of all steps together; the rate is per step.": lambda v: v.gains[-1],
-    "rate: that is radius^steps; the rate is per step.": lambda v: v.eigenvalues.abs().max() ** STEPS,
-    "rate: in the long run the LARGEST eigenvalue wins.": lambda v: v.eigenvalues.abs().min(),
-}
-SCALES = {  # v: MOMENTS and the variance of the logit
-    "1/sqrt(d) is right for means 0 and variances 1 only.": lambda v: v.d**-0.5,
-    "1/d is for a mean of d terms; a sum of d independent ones has d times the variance.": lambda v: 1 / v.d,
-    "the means are missing: where q's mean is not 0, k's variance passes through it.": (
-        lambda v: 1 / (math.sqrt(v.d) * v.std_q * v.std_k)
-    ),
-    "that is E q^2 E k^2; take the squared mean of the product off it.": (
-        lambda v: 1 / math.sqrt(v.d * (v.std_q**2 + v.mean_q**2) * (v.std_k**2 + v.mean_k**2))
-    ),
-    "the means are exchanged: q's variance goes with k's mean, and the reverse.": (
-        lambda v: (
-            1
-            / math.sqrt(
-                v.d * ((v.std_q * v.std_k) ** 2 + (v.std_q * v.mean_q) ** 2 + (v.std_k * v.mean_k) ** 2)
-            )
-        )
-    ),
-    "divide by the standard deviation of the logit, not by its variance.": lambda v: 1 / v.variance,
-    "that is the standard deviation of the logit; the factor is its inverse.": lambda v: math.sqrt(
-        v.variance
-    ),
-    "that is the variance of the logit; the factor is one over its root.": lambda v: v.variance,
-    "a std is not a variance: square std_q and std_k.": (
-        lambda v: 1 / math.sqrt(v.d * (v.std_q * v.std_k + v.std_q * v.mean_k**2 + v.std_k * v.mean_q**2))
-    ),
-    "d is missing: the logit is a sum of d terms.": lambda v: math.sqrt(v.d / v.variance),
-}
-CLIPS = {  # gradients g, their joint norm n -> the clipped gradients
-    "each tensor was clipped by its own norm, which turns the whole.": lambda g, n: [
-        t * LIMIT / t.norm() for t in g
-    ],
-    "that clips by VALUE, entry by entry, which turns the whole.": lambda g, n: [
-        t.clamp(-LIMIT, LIMIT) for t in g
-    ],
-    "the joint norm is the root of the SUM OF SQUARES of the norms, not the sum of the norms.": (
-        lambda g, n: [t * LIMIT / sum(s.norm() for s in g) for t in g]
-    ),
-    "divide by the norm, not by its square.": lambda g, n: [t * LIMIT / n**2 for t in g],
-    "that has length 1; multiply by the limit.": lambda g, n: [t / n for t in g],
-    "the norm runs over ALL tensors, not over the largest one.": (
-        lambda g, n: [t * LIMIT / max(s.norm() for s in g) for t in g]
-    ),
-    "torch adds 1e-6 to the norm; here the length is exactly the limit.": (
-        lambda g, n: [t * LIMIT / (n + 1e-6) for t in g]
-    ),
-    "nothing was clipped, though the joint norm is above the limit.": lambda g, n: g,
-    "multiply by limit / norm, not by its inverse.": lambda g, n: [t * n / LIMIT for t in g],
-}
+DEPTH = 30
+WANTED = 0.5
 
 
-@exercise("Exercise 1 (where a tanh stops passing gradient)")
-def threshold(student) -> None:
-    """student(alpha, eps): the |x| beyond which the slope of tanh(alpha x) is below eps, else 0.0."""
-    slips = {message: wrong(ALPHA, EPS) for message, wrong in THRESHOLDS.items()}
-    want = measures.tanh_thresholds(EPS / ALPHA).slope / ALPHA
-    expect(student(ALPHA, EPS), want, slips, "the threshold")
-    want = measures.tanh_thresholds(0.1).slope / 2
-    expect(student(2.0, 0.2), want, what="the threshold for alpha = 2, eps = 0.2")
-    slips = {"at alpha = 0.5 no slope reaches 0.7: every x is beyond the threshold. Return 0.0.": math.nan}
-    expect(_or_nan(student, 0.5, 0.7), 0.0, slips, "the threshold for alpha = 0.5, eps = 0.7")
+@exercise("Exercise 1 (one layer's factor)")
+def factor(student) -> None:
+    """student(n, v): what Linear and ReLU multiply the size by, on average over random weights."""
+    cases = [{"n": 64, "v": 0.01}, {"n": 9, "v": 0.7}]
+    calls(student, lambda n, v: math.sqrt(n * v / 2), *cases, slips=FACTORS, what="the factor")
 
 
 @exercise("Exercise 2 (He's variance for leaky ReLU)")
 def variance(student) -> None:
-    """student(fan_in, slope): the variance of the weights that keeps E h^2."""
-    slips = {message: wrong(FAN_IN, SLOPE) for message, wrong in VARIANCES.items()}
-    expect(student(FAN_IN, SLOPE), 2 / ((1 + SLOPE**2) * FAN_IN), slips, "the variance")
-    expect(student(8, 0.0), measures.he_variance(8), what="the variance for slope 0, which is ReLU")
-    expect(student(8, 1.0), 1 / 8, what="the variance for slope 1, which is a linear layer")
+    """student(n, a): the variance of the weights that keeps the mean square."""
+    cases = [{"n": 50, "a": 0.6}, {"n": 8, "a": 0.0}, {"n": 7, "a": 1.5}]
+    calls(student, lambda n, a: 2 / ((1 + a**2) * n), *cases, slips=VARIANCES, what="the variance")
 
 
-@exercise("Exercise 3 (a matrix that grows first)")
-def growth(student) -> None:
-    """student(W, steps) -> (gain of W, largest gain of W^t for t = 1..steps, rate for large t)."""
-    W = _turning_shear()
-    got = parts(call(student, W=W, steps=STEPS), *RESULTS)
-    gains = measures.power_norms(W, STEPS)[1:]
-    v = SimpleNamespace(W=W, gains=gains, eigenvalues=torch.linalg.eigvals(W))
-    truth = (gains[0], gains.max(), measures.spectral_radius(W))
-    for name, value, want, table in zip(RESULTS, got, truth, (FIRST, PEAK, RATE), strict=True):
-        slips = {message: float(wrong(v)) for message, wrong in table.items()}
-        expect(value, want.item(), slips, name)
-    peak = parts(call(student, W=W, steps=2), *RESULTS)[1]
-    slips = {
-        "peak: the last step counts, too: t = 1..steps, and range(1, steps) ends before it.": gains[0].item(),
-        "peak: with steps = 2 only two steps count; yours looks beyond `steps`.": gains.max().item(),
+@exercise("Exercise 3 (the profile of a net)")
+def profile(student) -> None:
+    """student(net, x, digits) -> (sizes, spreads, told apart), one number behind each layer."""
+    for seed in (0, 1):
+        net = _net(seed)
+        x = 1 + draw(40 + 10 * seed, 6, seed=seed + 5)
+        digits = torch.arange(len(x)) % 10
+        before = [parameter.detach().clone() for parameter in net.parameters()]
+        net.eval()
+        got = parts(student(net, x.clone(), digits.clone()), *LISTS)
+        if net.training or not all(map(torch.equal, before, net.parameters())):
+            raise Slip("the net was changed; only look at it.")
+        _compare(got, net, x, digits)
+
+
+def _net(seed: int) -> nn.Sequential:
+    """Linear, ReLU, two Blocks, a norm, a head: what a measurement has to tell apart."""
+    blocks = [
+        training.Block(nn.Sequential(nn.Linear(5, 5), nn.ReLU()), layers.LayerNorm, 5) for _ in range(2)
+    ]
+    start = [nn.Linear(6, 5), nn.ReLU()]
+    net = nn.Sequential(*start, *blocks, layers.LayerNorm(5), nn.Linear(5, 10)).double()
+    with torch.no_grad():
+        for place, parameter in enumerate(net.parameters()):
+            parameter.copy_(draw(*parameter.shape, seed=100 * seed + place))
+    return net
+
+
+def _compare(got, net, x, digits) -> None:
+    wanted = _profile(net, x, digits, (nn.ReLU, training.Block))
+    counts = {
+        "Block is missing: measure behind a ReLU AND behind a training.Block.": _profile(
+            net, x, digits, nn.ReLU
+        ),
+        "ReLU is missing: measure behind a ReLU AND behind a training.Block.": (
+            _profile(net, x, digits, training.Block)
+        ),
+        "you measure behind every part; only ReLU and training.Block end a layer.": (
+            _profile(net, x, digits, nn.Module)
+        ),
+        "the head is the last part: leave it out.": _profile(net, x, digits, nn.Module, end=None),
     }
-    expect(peak, gains[1].item(), slips, "peak for steps = 2, where it still grows,")
+    for name, values in zip(LISTS, got, strict=True):
+        if not isinstance(values, list | tuple):
+            raise Slip(f"{name}: return a list with one number for each layer.")
+        for message, other in counts.items():
+            if len(values) == len(other[name]) != len(wanted[name]):
+                raise Slip(message)
+        if len(values) != len(wanted[name]):
+            raise Slip(f"{name}: {len(values)} numbers, expected one for each of {len(wanted[name])} layers.")
+    for name, values in zip(LISTS, got, strict=True):
+        for layer, (value, want) in enumerate(zip(values, wanted[name], strict=True)):
+            slips = {
+                f"that list holds the {other}; the order is {', '.join(LISTS)}.": wanted[other][layer]
+                for other in LISTS
+                if other != name
+            }
+            expect(value, want, slips, f"{name} at layer {layer + 1}")
 
 
-RESULTS = ("first", "peak", "rate")
+def _profile(net, x, digits, ends, *, end=-1) -> dict[str, list[float]]:
+    found = {name: [] for name in LISTS}
+    h = x
+    for part in net[:end]:
+        h = part(h).detach()
+        if isinstance(part, ends):
+            size = h.square().mean().sqrt().item()
+            found["sizes"].append(size)
+            found["spreads"].append((h - h.mean(0)).square().mean().sqrt().item() / size)
+            found["told apart"].append(_told_apart(h, digits))
+    return found
 
 
-@exercise("Exercise 4 (the scale of a logit)")
-def scale(student) -> None:
-    """student(d, mean_q, std_q, mean_k, std_k): what gives q.k, of independent entries, variance 1."""
-    m = SimpleNamespace(**MOMENTS)
-    m.variance = measures.logit_variance(m.d, m.std_q, m.std_k, m.mean_q, m.mean_k)
-    slips = {message: wrong(m) for message, wrong in SCALES.items()}
-    expect(student(*MOMENTS.values()), m.variance**-0.5, slips, "the scale")
-    expect(student(16, 0.0, 1.0, 0.0, 1.0), 0.25, what="the scale for d = 16, means 0 and variances 1")
+def _told_apart(h: Tensor, digits: Tensor) -> float:
+    averages = torch.stack([h[digits == digit].mean(0) for digit in range(10)])
+    nearest = (h[:, None] - averages).square().sum(-1).argmin(1)
+    return (nearest == digits).double().mean().item()
 
 
-@exercise("Exercise 5 (clip by norm, all tensors together)")
-def clip(student) -> None:
-    """student(gradients, limit): new tensors with a joint norm of at most limit, direction kept."""
-    long = [torch.tensor(v, dtype=torch.float64) for v in ([[3.0, -1.0], [0.5, 8.0]], [6.0, 0.0])]
-    norm = _flat(long).norm()
-    slips = {message: _flat(wrong(long, norm)) for message, wrong in CLIPS.items()}
-    expect(_clipped(student, long), _flat(measures.clip_by_norm(long, LIMIT)), slips, "the clipped gradient")
-    short = [g / 100 for g in long]
-    slips = {
-        "a gradient shorter than the limit stays as it is; yours was stretched.": _flat(long) * LIMIT / norm
-    }
-    expect(_clipped(student, short), _flat(short), slips, "a gradient below the limit")
-    expect(
-        _clipped(student, long, 5.0),
-        _flat(measures.clip_by_norm(long, 5.0)),
-        {"with another limit the length is still 2: use `limit`.": _flat(long) * LIMIT / norm},
-        "the gradient clipped at 5",
-    )
-    if not _clipped(student, [torch.zeros_like(g) for g in long]).eq(0).all():
-        raise Slip("a gradient of zeros must stay zero; yours divides 0 by 0.")
+@exercise("Exercise 4 (the block)")
+def block(student) -> None:
+    """student(norm, linear) makes a module with h -> h + relu(linear(norm(h)))."""
+    norm = layers.LayerNorm(5, dtype=torch.float64)
+    linear = nn.Linear(5, 5, dtype=torch.float64)
+    with torch.no_grad():
+        for place, parameter in enumerate([*norm.parameters(), *linear.parameters()]):
+            parameter.copy_(1 + draw(*parameter.shape, seed=place))
+
+    def forward(h):
+        return student(norm, linear)(h)
+
+    def bound(formula):
+        return lambda h: formula(h, norm, linear)
+
+    reference = bound(lambda h, norm, linear: h + torch.relu(linear(norm(h))))
+    slips = {message: bound(formula) for message, formula in BLOCKS.items()}
+    cases = [{"h": 1 + draw(3, 5, seed=8)}, {"h": 2 * draw(2, 4, 5, seed=9)}]
+    calls(forward, reference, *cases, slips=slips)
+    same_gradients(forward, reference, cases[0])
 
 
-def _or_nan(student, *arguments):
-    """NaN where the student's formula takes the root of a negative number."""
-    try:
-        return student(*arguments)
-    except (ValueError, TypeError):
-        return math.nan
-
-
-def _turning_shear() -> Tensor:
-    """(4, 4), not normal: radius 0.9 with complex eigenvalues, first gain 2.3, largest gain 5.6."""
-    cos, sin = 0.9 * math.cos(1.0), 0.9 * math.sin(1.0)
-    rows = [[cos, -sin, 2.0, 0.0], [sin, cos, 0.0, -1.0], [0.0, 0.0, 0.4, 1.5], [0.0, 0.0, 0.0, 0.4]]
-    return torch.tensor(rows, dtype=torch.float64)
-
-
-def _flat(tensors) -> Tensor:
-    return torch.cat([t.reshape(-1) for t in tensors])
-
-
-def _clipped(student, gradients: list[Tensor], limit: float = LIMIT) -> Tensor:
-    """What the student makes of copies, in one vector; Slip if it wrote into them or changed shapes."""
-    given = [g.clone() for g in gradients]
-    got = parts(student(given, limit), *(f"tensor {i + 1}" for i in range(len(gradients))))
-    if len(given) != len(gradients) or not all(map(torch.equal, given, gradients)):
-        raise Slip("the gradients that came in were changed in place; return new tensors.")
-    if [getattr(t, "shape", None) for t in got] != [g.shape for g in gradients]:
-        raise Slip("return a list of tensors with the shapes that came in.")
-    return _flat(got)
+@exercise("Exercise 5 (thirty layers without a shortcut)")
+def deep(net) -> None:
+    """net: a trained nn.Sequential of thirty layers in a row that names half of the digits rightly."""
+    if not isinstance(net, nn.Sequential):
+        raise Slip(f"the check takes a trained nn.Sequential, got a {type(net).__name__}.")
+    modules = [module for module in net.modules() if not isinstance(module, nn.Sequential)]
+    linears = [m for m in modules if isinstance(m, nn.Linear) and m.weight.shape == (64, 64)]
+    if len(linears) < DEPTH:
+        raise Slip(f"{len(linears)} Linear maps of 64 by 64, expected {DEPTH}: the depth is the difficulty.")
+    for module in modules:
+        home = type(module).__module__.partition(".")[0]
+        if isinstance(module, training.Block):
+            raise Slip("a training.Block has a shortcut; this exercise does without one.")
+        if home not in ("torch", "normlib"):
+            raise Slip(
+                f"{type(module).__name__} is a class of your own, which may hide a shortcut; use layers of "
+                "torch.nn and normlib.layers."
+            )
+    data = training.digits()
+    reached = training.accuracy(net, data.validation_x, data.validation_y)
+    if not reached >= WANTED:
+        raise Slip(
+            f"accuracy {reached:.2f} on the validation pictures, wanted {WANTED}. Write it down and try on."
+        )
+    on_test = training.accuracy(net, data.test_x, data.test_y)
+    if on_test < reached - 0.2:
+        raise Slip(
+            f"{reached:.2f} on the validation pictures, {on_test:.2f} on others: train on data.train_x alone."
+        )

@@ -106,7 +106,6 @@ FAULTS = [  # the rule, the cell, what is there, what is planted
     ("references", "derive", "(step 1)", "(step 2)"),
     ("listed_tags", "title", "-MOMENTS", "-VAR"),
     ("listed_tags", "title", ", -MOMENTS", ""),
-    ("listed_tags", "title", "**Tags**", "Tags"),
 ]
 
 
