@@ -1,0 +1,214 @@
+"""Checks of lesson 00a: where sigmoid and tanh saturate, Swish's slopes, a sigmoid that passes gradient.
+
+Each table below maps what a check says to the wrong formula that earns it.
+"""
+
+import math
+
+import torch
+
+from normcourse import draw, measures
+from normcourse.checks.probes import calls, forbid
+from normcourse.checks.values import as_number, describe
+from normcourse.checks.verdict import Slip, exercise, expect, parts
+
+EPS = 0.01
+ALPHA = 0.5  # a slope at 0 that is not 1
+
+
+def _root(eps):
+    return math.sqrt(1 - 4 * eps)
+
+
+def _sigmoid_threshold(eps):
+    return measures.sigmoid_thresholds(eps).slope
+
+
+SIGMOID = {  # of eps e
+    "that is where the OUTPUT comes within eps of its limit; the slope gets small elsewhere.": (
+        lambda e: math.log((1 - e) / e)
+    ),
+    "that is the threshold of tanh.": lambda e: measures.tanh_thresholds(e).slope,
+    "that is the other root, where x is negative; the answer is a size, so turn the sign.": (
+        lambda e: math.log((1 - _root(e)) / (1 + _root(e)))
+    ),
+    "that is y, the output; solve for x: x = ln(y / (1 - y)).": lambda e: (1 + _root(e)) / 2,
+    "that is 1 - y, an output; solve for x: x = ln(y / (1 - y)).": lambda e: (1 - _root(e)) / 2,
+    "the discriminant of y^2 - y + eps is 1 - 4 eps: the 4 is missing.": (
+        lambda e: math.log((1 + math.sqrt(1 - e)) / (1 - math.sqrt(1 - e)))
+    ),
+    "the square root of 1 - 4 eps is missing.": lambda e: math.log((2 - 4 * e) / (4 * e)),
+    "that is the tail's approximation exp(-x) = eps; solve y (1 - y) = eps exactly.": lambda e: (
+        -math.log(e)
+    ),
+    "that is half of it: the sigmoid's inverse is ln(y / (1 - y)), without a factor 1/2.": (
+        lambda e: _sigmoid_threshold(e) / 2
+    ),
+    "use the natural logarithm, not that of base 10.": lambda e: (
+        _sigmoid_threshold(e) / math.log(10)
+    ),
+}
+TANH = {  # of alpha a and eps e
+    "alpha is missing from the slope: it is alpha (1 - tanh^2), so compare tanh^2 with 1 - eps / alpha.": (
+        lambda a, e: math.atanh(math.sqrt(1 - e)) / a
+    ),
+    "alpha is missing: that is the threshold of tanh(x).": lambda a, e: math.atanh(
+        math.sqrt(1 - e)
+    ),
+    "that is where the OUTPUT comes within eps of its limit; the slope gets small elsewhere.": (
+        lambda a, e: math.atanh(1 - e) / a
+    ),
+    "that is alpha x; divide by alpha to get x.": lambda a, e: math.atanh(math.sqrt(1 - e / a)),
+    "divide by alpha at the end, do not multiply.": lambda a, e: (
+        math.atanh(math.sqrt(1 - e / a)) * a
+    ),
+    "tanh^2 = 1 - eps / alpha: the square root is missing.": lambda a, e: math.atanh(1 - e / a) / a,
+    "the slope at 0 is alpha: eps / alpha, not eps alpha.": lambda a, e: (
+        math.atanh(math.sqrt(1 - e * a)) / a
+    ),
+    "that is the sigmoid's threshold.": lambda a, e: _sigmoid_threshold(e),
+    "that is the tail's approximation 4 alpha exp(-2 alpha x) = eps; solve exactly.": (
+        lambda a, e: math.log(4 * a / e) / (2 * a)
+    ),
+}
+
+
+@exercise("Exercise 1 (where a sigmoid stops passing gradient)")
+def sigmoid_threshold(student) -> None:
+    """student(eps): the |x| beyond which the sigmoid's slope is below eps, else 0.0."""
+    slips = {message: wrong(EPS) for message, wrong in SIGMOID.items()}
+    expect(student(EPS), _sigmoid_threshold(EPS), slips, "the threshold")
+    expect(student(0.1), _sigmoid_threshold(0.1), what="the threshold for eps = 0.1")
+    slips = {
+        "no slope of the sigmoid reaches 0.3: every x is beyond the threshold. Return 0.0.": math.nan
+    }
+    expect(_or_nan(student, 0.3), 0.0, slips, "the threshold for eps = 0.3")
+
+
+@exercise("Exercise 2 (where a tanh stops passing gradient)")
+def threshold(student) -> None:
+    """student(alpha, eps): the |x| beyond which the slope of tanh(alpha x) is below eps, else 0.0."""
+    slips = {message: wrong(ALPHA, EPS) for message, wrong in TANH.items()}
+    want = measures.tanh_thresholds(EPS / ALPHA).slope / ALPHA
+    expect(student(ALPHA, EPS), want, slips, "the threshold")
+    want = measures.tanh_thresholds(0.1).slope / 2
+    expect(student(2.0, 0.2), want, what="the threshold for alpha = 2, eps = 0.2")
+    slips = {
+        "at alpha = 0.5 no slope reaches 0.7: every x is beyond the threshold. Return 0.0.": math.nan
+    }
+    expect(_or_nan(student, 0.5, 0.7), 0.0, slips, "the threshold for alpha = 0.5, eps = 0.7")
+
+
+def _or_nan(student, *arguments):
+    """NaN where the student's formula takes the root or the logarithm of a number that has none."""
+    try:
+        return student(*arguments)
+    except (ValueError, TypeError, ZeroDivisionError):
+        return math.nan
+
+
+def _swish_slopes(x, beta):
+    s = torch.sigmoid(beta * x)
+    return measures.swish_slope(x, beta), x**2 * s * (1 - s)
+
+
+def _wrong_in_x(formula):
+    """Swish's slopes with the one in x by a wrong formula of x, beta and s."""
+    return lambda x, beta: (formula(x, beta, torch.sigmoid(beta * x)), _swish_slopes(x, beta)[1])
+
+
+def _wrong_in_beta(formula):
+    return lambda x, beta: (_swish_slopes(x, beta)[0], formula(x, beta, torch.sigmoid(beta * x)))
+
+
+SWISH = {
+    "in x: the product rule has two terms, and the second one, x times the slope of s, is missing.": (
+        _wrong_in_x(lambda x, beta, s: s)
+    ),
+    "in x: the product rule has two terms, and the first one, s itself, is missing.": (
+        _wrong_in_x(lambda x, beta, s: beta * x * s * (1 - s))
+    ),
+    "in x: the chain rule brings a beta out of sigmoid(beta x).": (
+        _wrong_in_x(lambda x, beta, s: s + x * s * (1 - s))
+    ),
+    "in x: the two terms of the product rule are added.": (
+        _wrong_in_x(lambda x, beta, s: s - beta * x * s * (1 - s))
+    ),
+    "in x: the factor x in front of the slope of s is missing.": (
+        _wrong_in_x(lambda x, beta, s: s + beta * s * (1 - s))
+    ),
+    "in x: the slope of s belongs to the place beta x, not to x.": (
+        _wrong_in_x(lambda x, beta, s: s + beta * x * measures.sigmoid_slope(x))
+    ),
+    "in beta: one x stands in front of s, the chain rule brings a second one: x^2.": (
+        _wrong_in_beta(lambda x, beta, s: x * s * (1 - s))
+    ),
+    "in beta: the chain rule brings x, not beta times x.": (
+        _wrong_in_beta(lambda x, beta, s: beta * x * x * s * (1 - s))
+    ),
+    "in beta: s has to be replaced by its slope s (1 - s).": _wrong_in_beta(
+        lambda x, beta, s: x**2 * s
+    ),
+    "in beta: x in front of s does not depend on beta, so only one term remains.": (
+        _wrong_in_beta(lambda x, beta, s: s + x**2 * s * (1 - s))
+    ),
+    "the order: first the slope in x, then the slope in beta.": (
+        lambda x, beta: tuple(reversed(_swish_slopes(x, beta)))
+    ),
+    "that is SiLU, with beta = 1: use beta.": lambda x, beta: _swish_slopes(x, 1.0),
+}
+
+
+@exercise("Exercise 3 (the two slopes of Swish)")
+def swish_slopes(student) -> None:
+    """student(x, beta) -> (slope in x, slope in beta) of x sigmoid(beta x), each in the shape of x."""
+    cases = [{"x": draw(3, 5), "beta": 0.5}, {"x": draw(2, 3, 7, seed=1), "beta": -1.7}]
+    allowed = forbid(student, "autograd", "normlib")
+    calls(allowed, _swish_slopes, *cases, slips=SWISH, what=("the slope in x", "the slope in beta"))
+
+
+@exercise("Exercise 4 (repair the sigmoid)")
+def repaired(student) -> None:
+    """student: (a, b, c), for which a sigmoid(b x) + c hands a gradient on with a factor of 0.9 to 1.1."""
+    a, b, c = (_real(part, name) for part, name in zip(parts(student, *"abc"), "abc", strict=True))
+    steepest = a * b / 4
+    if (a, b, c) == (1.0, 1.0, 0.0):
+        raise Slip("that is the sigmoid as it was: its factor per layer is far below 1.")
+    factor = repaired_factor(a, b, c)
+    if 0.9 <= factor <= 1.1:
+        return
+    size = (
+        f"the factor per layer is {factor:.2f}"
+        if factor < 100
+        else "the factor per layer is over 100"
+    )
+    if abs(steepest) < 0.9:
+        raise Slip(
+            f"{size}: the steepest slope, a b / 4, is {steepest:.2f}; a gradient needs about 1."
+        )
+    if abs(a / 2 + c) > 0.1 * abs(a):
+        raise Slip(
+            f"{size}: at x = 0 the curve is {a / 2 + c:.2f}. Its outputs are not centred, so the next "
+            "inputs lie far from 0, where it is flat: choose c so that it is 0 there."
+        )
+    raise Slip(
+        f"{size}: at 0 the slope a b / 4 is {steepest:.2f}, which is too steep for these weights."
+    )
+
+
+def repaired_factor(a: float, b: float, c: float) -> float:
+    """The gradient's factor per layer, deep in a wide chain with weights of variance 1 / n."""
+    _, rates = measures.mean_field(
+        lambda z: a * torch.sigmoid(b * z) + c,
+        lambda z: a * b * measures.sigmoid_slope(b * z),
+        1.0,
+        30,
+    )
+    return rates[20:].log().mean().exp().item()
+
+
+def _real(value, name: str) -> float:
+    try:
+        return float(as_number(value))
+    except (TypeError, ValueError, OverflowError):
+        raise Slip(f"{name} is {describe(value)}, expected a number.") from None
