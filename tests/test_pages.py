@@ -1,0 +1,75 @@
+"""The pages for who works on it: what they name is there, and what is said twice agrees."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def section(page, heading):
+    (text,) = re.findall(rf"^##+ {heading}\n(.+?)(?=^## |\Z)", page, re.M | re.S)
+    return text
+
+
+def test_the_order_to_read_the_library_in_has_the_lines_that_it_says():
+    text = section(README, "Read the library")
+    whole = int(re.search(r"about (\d+) lines", text)[1])
+    steps = re.findall(r"^\d\. \[.+?\]\((.+?)\), (\d+) lines", text, re.M)
+    assert len(steps) >= 3
+    for path, stated in steps:
+        lines = len((ROOT / path).read_text("utf-8").splitlines())
+        assert abs(lines - int(stated)) <= 0.05 * lines, f"{path} has {lines} lines, not {stated}"
+    total = sum(int(stated) for _, stated in steps)
+    assert abs(total - whole) <= 0.05 * whole, f"the steps have {total} lines, not {whole}"
+
+
+def test_where_things_are_names_files_and_what_is_in_them():
+    places = re.findall(
+        r"`([\w./]+/[\w.]*)(?:: (\w+))?`", section(CONTRIBUTING, "Where things are")
+    )
+    assert len(places) > 20
+    for path, name in places:
+        assert (ROOT / path).exists(), f"{path} is not there"
+        if name:
+            text = (ROOT / path).read_text("utf-8")
+            defined = re.search(rf"^(?:def |class )?{name}\b", text, re.M)
+            assert defined, f"{path} defines no {name}"
+
+
+@pytest.mark.parametrize("heading", ["Add a norm", "Add a lesson"])
+def test_the_steps_name_files_that_exist(heading):
+    paths = re.findall(r"`([\w./]+(?:/|\.py|\.md|\.yaml))`", section(CONTRIBUTING, heading))
+    assert len(paths) > 10
+    for path in paths:
+        if "/" in path and "name." not in path:
+            assert (ROOT / path).exists(), f"{heading}: {path} is not there"
+
+
+def test_the_version_is_said_once():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert citation["version"] == PROJECT["version"]
+    assert citation["license"] == PROJECT["license"]
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    released = re.findall(r"^## \[(\d.+?)\] - (\S+)", changelog, re.M)
+    assert released[0] == (PROJECT["version"], str(citation["date-released"]))
+
+
+def test_the_hook_before_a_commit_is_make_check():
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))
+    (repository,) = config["repos"]
+    (hook,) = repository["hooks"]
+    assert repository["repo"] == "local", "nothing is downloaded"
+    assert (hook["entry"], hook["language"]) == ("make check", "system")
+
+
+def test_the_form_asks_for_lesson_cell_and_torch():
+    form = yaml.safe_load((ROOT / ".github/ISSUE_TEMPLATE/lesson.yml").read_text("utf-8"))
+    needed = {field["id"] for field in form["body"] if field.get("validations", {}).get("required")}
+    assert {"lesson", "cell", "torch"} <= needed
