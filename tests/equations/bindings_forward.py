@@ -99,6 +99,36 @@ def weight_norm(draw):
     return {"W": functional.weight_norm(v, g), "v": v, "g": g[:, 0], "ell": v.norm(dim=1), "D": D}
 
 
+@bind("EQ-WS")
+def weight_standardization(draw):
+    w = draw(3, D)
+    statistics = {"mu": w.mean(1), "sigma": w.std(1, correction=0), "D": D, "varepsilon": EPS}
+    return {"W": w, "hatW": functional.layer_norm(w, (D,), eps=EPS), **statistics}
+
+
+@bind("EQ-POWER-STEP")
+def power_step(draw):
+    """torch's step, which begins on the other side of the matrix: it gets the transposed one."""
+    w, u = draw(3, D), F.normalize(draw(3), dim=0)
+    linear = torch.nn.Linear(3, D, bias=False, dtype=torch.float64).requires_grad_(False)
+    linear.weight.copy_(w.T)
+    torch.nn.utils.parametrizations.spectral_norm(linear, n_power_iterations=1)
+    norm = linear.parametrizations.weight[0]
+    norm._v.copy_(u)
+    weight = linear.weight  # in training: torch does one step
+    c = (w.T / weight).mean().item()
+    lengths = {"n": 3, "D": D}
+    return {
+        "W": w,
+        "u": u,
+        "v": norm._u,
+        "r": norm._v,
+        "c": c,
+        "a": u @ w,
+        "b": w @ norm._u,
+    } | lengths
+
+
 @bind("EQ-RMS")
 def rms_norm(draw):
     x, w = draw(D), draw(D)

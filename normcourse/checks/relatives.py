@@ -1,0 +1,242 @@
+"""Checks of lesson 02b: Welford's step, two workers, the gradient of weight norm, one power step."""
+
+import torch
+from torch import Tensor
+
+from normcourse import draw
+from normcourse.checks.probes import calls, forbid
+from normcourse.checks.verdict import Slip, exercise, expect, parts
+from normlib import gradients
+
+TRIPLE = ("count", "mean", "m2")
+
+# Exercise 1
+
+
+def _step(count, mean, m2, value) -> tuple:
+    to_old = value - mean
+    new = mean + to_old / (count + 1)
+    return count + 1, new, m2 + to_old * (value - new)
+
+
+def _with_m2(m2_of):
+    """A step with another m2: a function of count, m2, the distances to the old and to the new mean."""
+
+    def wrong(count, mean, m2, value):
+        _, new, _ = _step(count, mean, m2, value)
+        return count + 1, new, m2_of(count, m2, value - mean, value - new)
+
+    return wrong
+
+
+def _with_mean(mean_of):
+    def wrong(count, mean, m2, value):
+        new = mean_of(count, mean, value)
+        return count + 1, new, m2 + (value - mean) * (value - new)
+
+    return wrong
+
+
+STEP_SLIPS = {
+    "m2: multiply the distance to the OLD mean with the distance to the NEW one; yours are both the old.": (
+        _with_m2(lambda n, m2, old, new: m2 + old**2)
+    ),
+    "m2: multiply the distance to the OLD mean with the distance to the NEW one; yours are both the new.": (
+        _with_m2(lambda n, m2, old, new: m2 + new**2)
+    ),
+    "m2 is a sum: add to the old one.": _with_m2(lambda n, m2, old, new: old * new),
+    "m2 is the sum of squares, not yet the variance: divide it at the very end.": (
+        _with_m2(lambda n, m2, old, new: (m2 + old * new) / (n + 1))
+    ),
+    "m2: that is the running variance; m2 is not divided by the count.": (
+        _with_m2(lambda n, m2, old, new: m2 + old * new / (n + 1))
+    ),
+    "m2: the distances multiply; yours are added.": _with_m2(lambda n, m2, old, new: m2 + old + new),
+    "the mean moves by the distance over the NEW count.": _with_mean(
+        lambda n, mean, x: mean + (x - mean) / n
+    ),
+    "the mean moves by a part of the distance, not by all of it.": _with_mean(lambda n, mean, x: x),
+    "the mean: that is the average of the old mean and the value; the old mean counts more often.": (
+        _with_mean(lambda n, mean, x: (mean + x) / 2)
+    ),
+    "the mean moves away from the value: the sign is turned.": (
+        _with_mean(lambda n, mean, x: mean - (x - mean) / (n + 1))
+    ),
+    "the count grows by one.": lambda n, mean, m2, x: (n, *_step(n, mean, m2, x)[1:]),
+}
+
+
+@exercise("Exercise 1 (Welford's step)")
+def welford(student) -> None:
+    """student(count, mean, m2, value) -> (count, mean, m2)."""
+    cases = [
+        {"count": 3, "mean": 2.0, "m2": 5.0, "value": 8.0},
+        {"count": 9, "mean": -1.0, "m2": 4.0, "value": 2.5},
+    ]
+    calls(student, _step, *cases, slips=STEP_SLIPS, what=TRIPLE)
+    first = parts(student(0, 0.0, 0.0, 7.0), *TRIPLE)
+    for got, want, name in zip(first, (1.0, 7.0, 0.0), TRIPLE, strict=True):
+        expect(got, want, what=f"{name} after the first value")
+    *_, m2 = parts(student(4, 1e9, 4.0, 1e9 + 5), *TRIPLE)
+    if abs(float(m2) - 24.0) > 0.01:  # 4 + 5 * 4; means near 1e9 are rounded to 1e-7
+        raise Slip("m2 is lost at mean 1e9: no mean may be squared, only distances.")
+
+
+# Exercise 2: two values of mean 3 and three of mean 9: 6 apart, weighted with 2 * 3 / 5
+
+MEAN_SLIPS = {
+    "weigh the means with their counts; that is their plain average.": 6.0,
+    "the weights are exchanged: each mean counts as often as it has values.": 5.4,
+    "that is the sum of the values; divide by the joint count.": 33.0,
+    "the means are added, not averaged.": 12.0,
+}
+M2_SLIPS = {
+    "the two means differ: their distance adds to the squared deviations.": 8.0,
+    "the distance of the means comes in squared.": 15.2,
+    "the squared distance of the means has a weight made of both counts.": 44.0,
+    "the weight of the squared distance is too large: divide it by the joint count.": 224.0,
+    "the weight of the squared distance is the PRODUCT of the counts over their sum.": 188.0,
+    "weigh the squared distance with both counts, not with one: n_a n_b / n.": 80.0,
+    "that is the share of the means alone; m2 of both sides is missing.": 43.2,
+    "that is the variance; m2 is the sum, divide it at the very end.": 10.24,
+    "that is the unbiased variance; m2 is the sum, divide it at the very end.": 12.8,
+}
+
+
+@exercise("Exercise 2 (two workers, one variance)")
+def merge(student) -> None:
+    """student(a, b) with a, b = (count, mean, m2) -> (count, mean, m2), numbers."""
+    got = parts(student((2, 3.0, 2.0), (3, 9.0, 6.0)), *TRIPLE)
+    expect(got[0], 5.0, {"the counts add up: 2 and 3 values are 5.": 2.0}, "count")
+    expect(got[1], 6.6, MEAN_SLIPS, "the mean")
+    expect(got[2], 51.2, M2_SLIPS, "m2")
+    *_, m2 = parts(student((2, 1e9 + 3, 2.0), (3, 1e9 + 9, 6.0)), *TRIPLE)
+    if abs(float(m2) - 51.2) > 0.01:  # means near 1e9 are rounded to 1e-7
+        raise Slip("m2 is lost at mean 1e9: no mean may be squared, only the difference of two means.")
+
+
+# Exercise 3
+
+
+def _backward(dW, v, g) -> tuple[Tensor, Tensor]:
+    return gradients.weight_norm_backward(dW, v, g)
+
+
+def _pieces(dW, v, g) -> tuple[Tensor, Tensor, Tensor]:
+    """The length of each row, the products of dW and v over a row, and the right gradient of v."""
+    length = v.norm(dim=1, keepdim=True)
+    products = (dW * v).sum(1, keepdim=True)
+    return length, products, g / length * (dW - v * products / length**2)
+
+
+def _with_dv(dv_of):
+    def wrong(dW, v, g):
+        length, products, _ = _pieces(dW, v, g)
+        return dv_of(dW, v, g, length, products), products / length
+
+    return wrong
+
+
+def _with_dg(dg_of):
+    def wrong(dW, v, g):
+        length, products, right = _pieces(dW, v, g)
+        return right, dg_of(dW, v, g, length, products)
+
+    return wrong
+
+
+WN_SLIPS = {
+    "dv: the length depends on v as well; the part along v is missing.": (
+        _with_dv(lambda d, v, g, n, p: g / n * d)
+    ),
+    "dv: the part along v is divided by the length once too few: by its square.": (
+        _with_dv(lambda d, v, g, n, p: g / n * (d - v * p / n))
+    ),
+    "dv: the part along v is not divided by the squared length.": _with_dv(
+        lambda d, v, g, n, p: g / n * (d - v * p)
+    ),
+    "dv: the gain g is missing.": _with_dv(lambda d, v, g, n, p: (d - v * p / n**2) / n),
+    "dv: divide by the length once more, in front of the bracket.": _with_dv(
+        lambda d, v, g, n, p: g * (d - v * p / n**2)
+    ),
+    "dv: the part along v is subtracted, not added.": _with_dv(
+        lambda d, v, g, n, p: g / n * (d + v * p / n**2)
+    ),
+    "dv: the product belongs to one row: sum over the inputs of each unit, not over all.": _with_dv(
+        lambda d, v, g, n, p: g / n * (d - v * (d * v).sum() / n**2)
+    ),
+    "dv: the length belongs to one row: each unit has its own.": _with_dv(
+        lambda d, v, g, n, p: g / v.norm() * (d - v * p / v.norm() ** 2)
+    ),
+    "dg: divide by the length: the weights are g times v over its length.": _with_dg(lambda d, v, g, n, p: p),
+    "dg: g itself is no factor of it.": _with_dg(lambda d, v, g, n, p: g * p / n),
+    "dg: sum over the inputs of a unit, keep one number for each: shape (out, 1).": _with_dg(
+        lambda d, v, g, n, p: (p / n).squeeze(1)
+    ),
+    "dg: that is divided by the squared length.": _with_dg(lambda d, v, g, n, p: p / n**2),
+}
+
+
+@exercise("Exercise 3 (the gradient of weight normalization)")
+def weight_norm_backward(student) -> None:
+    """student(dW, v, g) -> (dv, dg) for dW, v (out, in) and g (out, 1)."""
+    cases = [
+        {"dW": draw(*shape, seed=1), "v": 1 + draw(*shape, seed=2), "g": 2 + draw(shape[0], 1, seed=3)}
+        for shape in ((3, 4), (5, 2))
+    ]
+    student = forbid(student, "autograd", "normlib")
+    calls(student, _backward, *cases, slips=WN_SLIPS, what=("dv", "dg"))
+
+
+# Exercise 4
+
+
+def _power(W, u) -> tuple[Tensor, Tensor]:
+    b = W @ torch.nn.functional.normalize(u @ W, dim=0)
+    return b / b.norm(), b.norm()
+
+
+def _power_but(step):
+    return lambda W, u: step(W, u, u @ W)
+
+
+POWER_SLIPS = {
+    "divide u W by its length before you go back through W: c is too large by that length.": _power_but(
+        lambda W, u, a: ((W @ a) / (W @ a).norm(), (W @ a).norm())
+    ),
+    "the next u has length 1: divide it by c.": _power_but(
+        lambda W, u, a: (W @ (a / a.norm()), (W @ (a / a.norm())).norm())
+    ),
+    "c: that is the length of u W; take the length after the second product.": _power_but(
+        lambda W, u, a: (_power(W, u)[0], a.norm())
+    ),
+    "c is a length, not its square.": _power_but(
+        lambda W, u, a: (_power(W, u)[0], (W @ (a / a.norm())).square().sum())
+    ),
+    "c: that is the largest entry; take the Euclidean length.": _power_but(
+        lambda W, u, a: (_power(W, u)[0], (W @ (a / a.norm())).abs().max())
+    ),
+    "c: that is the Frobenius norm of W; the power step does not need it.": _power_but(
+        lambda W, u, a: (_power(W, u)[0], W.norm())
+    ),
+    "u came back as it was: the next step would start from the same place.": _power_but(
+        lambda W, u, a: (u, _power(W, u)[1])
+    ),
+    "that is the exact norm; one step gives an estimate that is at most as large.": _power_but(
+        lambda W, u, a: (_power(W, u)[0], torch.linalg.matrix_norm(W, 2))
+    ),
+    "that is two steps; do one.": _power_but(lambda W, u, a: _power(W, _power(W, u)[0])),
+    "the sign of u is turned.": _power_but(lambda W, u, a: (-_power(W, u)[0], _power(W, u)[1])),
+    "c is a length, and yours is negative.": _power_but(lambda W, u, a: (_power(W, u)[0], -_power(W, u)[1])),
+}
+
+
+@exercise("Exercise 4 (one power step)")
+def power_step(student) -> None:
+    """student(W, u) -> (the next u, the estimate) for W (n, D) and u (n) of length 1."""
+    cases = []
+    for shape in ((3, 5), (4, 2)):
+        u = draw(shape[0], seed=6)
+        cases.append({"W": draw(*shape, seed=5), "u": u / u.norm()})
+    student = forbid(student, "matrix_norm", "svd", "svdvals")
+    calls(student, _power, *cases, slips=POWER_SLIPS, what=("the next u", "the estimate"))
