@@ -3,8 +3,8 @@
     python -m pytest -p tests.notebooks.nbstrict -p tests.notebooks.jitter --jitter-seed 0 notebooks
 
 A cell that nbstrict finds changed is fragile: print an inequality there, fewer digits, a threshold
-between two points of the grid, a stable order. noise.py says what moves; what is compared,
-nbstrict.py alone decides.
+between two points of the grid, a stable order. noise.py says what moves; nbstrict.py alone decides
+what is compared.
 """
 
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 NOISE = Path(__file__).with_name("noise.py")
 ENTER = "import runpy; runpy.run_path({path!r})['start']({seed}, {ulps}); del runpy"
 START_S = 120
+CELL_TIMEOUT_S = 3600  # noise makes small operations a hundred times slower
 
 
 def pytest_addoption(parser):
@@ -22,7 +23,7 @@ def pytest_addoption(parser):
         "--jitter-seed", type=int, required=False, help="which noise: any whole number from 0"
     )
     group.addoption(
-        "--jitter-ulps", type=float, default=2, help="how much, in units in the last place"
+        "--jitter-ulps", type=int, default=2, help="how much, in units in the last place"
     )
 
 
@@ -37,6 +38,7 @@ def pytest_runtest_setup(item):
     if kernel is None or getattr(kernel, "is_noisy", False):
         return
     option = item.config.option
+    option.nbval_cell_timeout = CELL_TIMEOUT_S
     code = ENTER.format(path=str(NOISE), seed=option.jitter_seed, ulps=option.jitter_ulps)
     reply = kernel.kc.execute_interactive(code, silent=True, store_history=False, timeout=START_S)
     assert reply["content"]["status"] == "ok", reply["content"]

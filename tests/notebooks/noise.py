@@ -1,11 +1,11 @@
 """Other CPUs on this one: the results of torch and of math move by a few units in the last place.
 
 Another CPU, BLAS or C library adds in another order, takes exp from another polynomial, fuses
-a*b + c or not, finds eigenvalues in another order, sorts equal values otherwise. `start(seed)`
-makes this process behave so. What is the same everywhere stays: IEEE's + - * /, exact sums,
-integers, exp(0). The noise is a function of a result's own size and the seed: the same operation on
-the same numbers gives the same answer twice. Not moved: numpy, half types, and a power of Python's
-own floats. jitter.py runs notebooks in it.
+a*b + c or not, finds eigenvalues in another order, sorts equal values otherwise. `start(seed)` makes
+this process behave so. What is the same everywhere stays: IEEE's + - * /, exact sums, integers,
+exp(0). The noise is a function of a result's own size and the seed: the same operation on the same
+numbers gives the same answer twice. Not moved: numpy, half types, and a power of Python's own
+floats. jitter.py runs notebooks in it.
 """
 
 import math
@@ -14,19 +14,22 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 INTEGER = {torch.float64: torch.int64, torch.float32: torch.int32}
-# A result whose last bits are all 0 is taken for exact: by chance one in a million (float32: 256)
-# is so.
+# A result whose last bits are all 0 is taken for exact: by chance one in a million is so, of
+# float32 one in 256.
 LAST_BITS = {torch.float64: (1 << 20) - 1, torch.float32: (1 << 8) - 1}
 ALL_BUT_SIGN = {torch.float64: 2**63 - 1, torch.float32: 2**31 - 1}
-# odd, its bits without a pattern
-MIX = {torch.float64: 0x1E3779B97F4A7C15, torch.float32: 0x1E3779B1}
-# drawn by MKL where it is; dropout draws with the first
+# Below, near the denormal numbers, nothing moves.
+SMALLEST = {torch.float64: 11 << 52, torch.float32: 11 << 23}
+# Odd, with bits that show no pattern.
+MIX = {torch.int64: 0x1E3779B97F4A7C15, torch.int32: 0x1E3779B1}
+HALF_WIDTH = {torch.int64: 31, torch.int32: 15}
+TO_16_BITS = {torch.int64: 48, torch.int32: 16}
+# MKL draws these where it is, and other machines draw others; dropout draws with the first.
 OTHER_STREAMS = {"bernoulli_", "exponential_"}
-HALF_WIDTH = {torch.float64: 31, torch.float32: 15}
 
 
 class Noise(TorchDispatchMode):
-    def __init__(self, seed: int, ulps: float = 2):
+    def __init__(self, seed: int, ulps: int = 2):
         super().__init__()
         self.seed = seed
         self.ulps = ulps
@@ -47,13 +50,17 @@ class Noise(TorchDispatchMode):
             result.copy_(self.move(result))
         return result
 
+    def mixed(self, size):
+        """For each whole number another one, without a pattern: a function of it and the seed."""
+        odd = MIX[size.dtype]
+        mixed = (size ^ (self.seed + 1)) * odd
+        return (mixed ^ (mixed >> HALF_WIDTH[size.dtype])) * odd
+
     def unit(self, values):
         """For each value a number in [-1, 1): a function of its magnitude and the seed."""
-        kind = values.dtype
-        bits = values.contiguous().view(INTEGER[kind]) & ALL_BUT_SIGN[kind]
-        mixed = (bits ^ (self.seed + 1)) * MIX[kind]
-        mixed = (mixed ^ (mixed >> HALF_WIDTH[kind])) * MIX[kind]
-        return mixed.to(kind) / ALL_BUT_SIGN[kind]
+        every = ALL_BUT_SIGN[values.dtype]
+        size = values.contiguous().view(INTEGER[values.dtype]) & every
+        return self.mixed(size).to(values.dtype) / every
 
     def move(self, values, limit=None):
         """Each value by up to `ulps` units in its last place; exact ones stay."""
@@ -64,16 +71,15 @@ class Noise(TorchDispatchMode):
         if not is_measured(values):
             return values
         bits = values.contiguous().view(INTEGER[values.dtype])
-        steps = (self.unit(values) * (self.ulps + 0.5)).round().to(bits.dtype)
-        moved = (bits + steps).view(values.dtype)
-        normal = values.isfinite() & (values.abs() > 1e3 * torch.finfo(values.dtype).tiny)
-        moved = torch.where(normal & is_long(values), moved, values)
+        size = bits & ALL_BUT_SIGN[values.dtype]
+        chance = self.mixed(size) >> TO_16_BITS[bits.dtype]
+        steps = (chance * (2 * self.ulps + 1) + (1 << 15)) >> 16  # whole, from -ulps to ulps
+        moving = (bits & LAST_BITS[values.dtype] != 0) & (size > SMALLEST[values.dtype])
+        moved = (bits + steps * moving).view(values.dtype)
         return moved if limit is None else moved.clamp(-limit, limit)
 
     def spread(self, values, size):
-        """Each value by up to `ulps` roundings of numbers as large as `size`:
-        so terms that cancel count.
-        """
+        """Each value by up to `ulps` roundings of numbers of this size: what cancelled counts."""
         if not is_measured(values):
             return values
         step = self.ulps * torch.finfo(values.dtype).eps * size
@@ -81,9 +87,7 @@ class Noise(TorchDispatchMode):
         return torch.where(moved.isfinite(), moved, values).to(values.dtype)
 
     def disturbed(self, args):
-        """The first matrix with the error that a backward stable algorithm makes;
-        exact little ones stay.
-        """
+        """The first matrix with a backward stable algorithm's error; exact little ones stay."""
         matrix = args[0]
         if not is_measured(matrix) or is_short(matrix):
             return args
@@ -110,9 +114,7 @@ def is_measured(value) -> bool:
 
 
 def is_long(values):
-    """Where the last bits are in use:
-    the value was rounded, or will be when it is added to others.
-    """
+    """Where the last bits are in use: the value was rounded, or its sum with others is."""
     return values.contiguous().view(INTEGER[values.dtype]) & LAST_BITS[values.dtype] != 0
 
 
@@ -194,24 +196,24 @@ def variance(noise, func, args, kwargs):
 
 
 def product(noise, func, args, kwargs):
-    """A product of matrices, a convolution:
-    sums whose order is free, their error as large as the terms.
-    """
+    """Of matrices, or a convolution: sums in any order, with an error as large as the terms."""
     results = func(*args, **kwargs)
     tensors = [value for value in args if isinstance(value, torch.Tensor)]
     if not all(map(is_measured, tensors)) or all(map(is_short, tensors)):
         return results
     sizes = func(*magnitudes(args), **kwargs)
-    # the gradients of a convolution; one that nobody asked for is None
-    if isinstance(results, tuple):
+    if isinstance(
+        results, tuple
+    ):  # the gradients of a convolution; one that nobody asked for is None
         pairs = zip(results, sizes, strict=True)
         return tuple(
             result if result is None else noise.spread(result, size) for result, size in pairs
         )
     if len(tensors) == 2 and any((tensor == 0).any() for tensor in tensors):
         count = func(*((tensor != 0).to(tensor.dtype) for tensor in tensors), *args[2:], **kwargs)
-        # a single term: the product of two numbers, rounded once
-        sizes = sizes.masked_fill(count < 1.5, 0.0)
+        sizes = sizes.masked_fill(
+            count < 1.5, 0.0
+        )  # a single term: the product of two numbers, rounded once
     return noise.spread(results, sizes)
 
 
@@ -220,12 +222,10 @@ def solution(noise, func, args, kwargs):
 
 
 def eigenvalues(noise, func, args, kwargs):
-    """In any order; and of a singular matrix perhaps not at all:
-    MKL gives up on many of rank one.
-    """
+    """In any order; of a singular matrix perhaps none: MKL gives up on many of rank one."""
     if is_measured(args[0]) and (torch.linalg.matrix_rank(args[0]) < args[0].shape[-1]).any():
         raise torch.linalg.LinAlgError(
-            "noise.py: on some CPUs the eigenvalues of a singular matrix are not found"
+            "noise.py: some CPUs find no eigenvalues of a singular matrix"
         )
     result = func(*noise.disturbed(args), **kwargs)
     order = torch.randperm(args[0].shape[-1], generator=noise.generator())
@@ -263,17 +263,18 @@ def ties(noise, func, args, kwargs):
 MODELS = {
     name: model
     for model, names in {
-        rounded: """sqrt rsqrt exp exp2 expm1 log log2 log10 log1p tan sinh cosh asin acos atan
-            asinh acosh atanh atan2 erfinv gelu silu mish softplus elu log_sigmoid
-            log_sigmoid_forward digamma lgamma special_erfcx special_ndtri special_log_ndtr
-            logaddexp xlogy sinc logit polar tanh_backward sigmoid_backward gelu_backward
-            silu_backward softplus_backward elu_backward mish_backward log_sigmoid_backward
-            _log_softmax _softmax_backward_data _log_softmax_backward_data logsumexp
-            linalg_vector_norm norm prod _cdist_forward native_layer_norm native_batch_norm
-            native_group_norm native_layer_norm_backward native_batch_norm_backward
-            native_group_norm_backward _native_batch_norm_legit
-            _native_batch_norm_legit_no_training _batch_norm_with_update _fused_rms_norm
-            _fused_rms_norm_backward _scaled_dot_product_flash_attention_for_cpu
+        rounded: """
+            sqrt rsqrt exp exp2 expm1 log log2 log10 log1p tan sinh cosh asin acos atan asinh
+            acosh atanh atan2 erfinv gelu silu mish softplus elu log_sigmoid log_sigmoid_forward
+            digamma lgamma special_erfcx special_ndtri special_log_ndtr logaddexp xlogy sinc
+            logit polar tanh_backward sigmoid_backward gelu_backward silu_backward
+            softplus_backward elu_backward mish_backward log_sigmoid_backward _log_softmax
+            _softmax_backward_data _log_softmax_backward_data logsumexp linalg_vector_norm norm
+            prod _cdist_forward native_layer_norm native_batch_norm native_group_norm
+            native_layer_norm_backward native_batch_norm_backward native_group_norm_backward
+            _native_batch_norm_legit _native_batch_norm_legit_no_training
+            _batch_norm_with_update _fused_rms_norm _fused_rms_norm_backward
+            _scaled_dot_product_flash_attention_for_cpu
             _scaled_dot_product_flash_attention_for_cpu_backward mse_loss mse_loss_backward
             l1_loss nll_loss_forward binary_cross_entropy addcmul addcdiv lerp addr randn
             randn_like normal log_normal""",
@@ -284,8 +285,9 @@ MODELS = {
         total: "sum mean nansum nanmean",
         variance: "var std var_mean std_mean",
         product: "mm bmm mv dot vdot addmm addmv baddbmm addbmm convolution convolution_backward",
-        solution: """_linalg_det _linalg_slogdet linalg_inv_ex _linalg_solve_ex cholesky_solve
-            linalg_solve_triangular linalg_cholesky_ex linalg_lstsq linalg_qr linalg_lu_factor_ex
+        solution: """
+            _linalg_det _linalg_slogdet linalg_inv_ex _linalg_solve_ex linalg_solve_triangular
+            linalg_cholesky_ex linalg_lstsq linalg_qr linalg_lu_factor_ex cholesky_solve
             linalg_matrix_exp""",
         eigenvalues: "linalg_eig linalg_eigvals _linalg_eigvals",
         vectors: "_linalg_eigh _linalg_svd",
@@ -294,10 +296,7 @@ MODELS = {
     for name in names.split()
 }
 
-LIBM = (
-    "exp expm1 log log1p log2 log10 sin cos tan sinh cosh tanh atan atan2 asinh "
-    "erf erfc gamma lgamma pow"
-)
+LIBM = "exp expm1 log log1p log2 log10 sin cos tan sinh cosh tanh atan atan2 asinh erf erfc gamma lgamma pow"
 
 
 def other_libm(function, seed: int):
@@ -316,7 +315,7 @@ def other_libm(function, seed: int):
     return moved
 
 
-def start(seed: int, ulps: float = 2) -> None:
+def start(seed: int, ulps: int = 2) -> None:
     """From now on and to its end this process computes as another machine might."""
     for name in LIBM.split():
         setattr(math, name, other_libm(getattr(math, name), seed))
