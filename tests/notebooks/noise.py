@@ -1,8 +1,8 @@
 """Other CPUs on this one: the results of torch and of math move by a few units in the last place.
 
 Another CPU, BLAS or C library adds in another order, takes exp from another polynomial, fuses
-a*b + c or not, finds eigenvalues in another order, sorts equal values otherwise. `start(seed)` makes
-this process behave so. What is the same everywhere stays: IEEE's + - * /, exact sums, integers,
+a*b + c or not, finds eigenvalues in another order, sorts equal values otherwise. `start(seed)`
+makes this process so. What is the same everywhere stays: IEEE's + - * /, exact sums, integers,
 exp(0). The noise is a function of a result's own size and the seed: the same operation on the same
 numbers gives the same answer twice. Not moved: numpy, half types, and a power of Python's own
 floats. jitter.py runs notebooks in it.
@@ -296,7 +296,8 @@ MODELS = {
     for name in names.split()
 }
 
-LIBM = "exp expm1 log log1p log2 log10 sin cos tan sinh cosh tanh atan atan2 asinh erf erfc gamma lgamma pow"
+LIBM = """exp expm1 log log1p log2 log10 sin cos tan sinh cosh tanh atan atan2 asinh erf erfc gamma
+    lgamma pow"""
 
 
 def other_libm(function, seed: int):

@@ -14,7 +14,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = (
-    ROOT / "notebooks/solutions/00_why_normalize.ipynb"
+    ROOT / "notebooks/solutions/03_rms_norm.ipynb"
 )  # a lesson takes a minute; make test-portable runs all
 IMPORTS = """import math
 import torch
