@@ -211,7 +211,7 @@ def grids():
 STORED = [
     path.stem
     for path in RECORDS.glob("*.json")
-    if path.stem.startswith(("batch_of_", "capstone", "placement", "transformer_"))
+    if path.stem.startswith(("batch_of_", "capstone", "opening", "placement", "transformer_"))
 ]
 
 
