@@ -1,0 +1,264 @@
+"""Checks of lesson 00b: powers of a matrix, the scale of a logit, the size of residual branches, clipping.
+
+Each table below maps what a check says to the wrong formula that earns it.
+"""
+
+import math
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor
+
+from normcourse import measures
+from normcourse.checks.probes import call
+from normcourse.checks.values import as_number, describe
+from normcourse.checks.verdict import Slip, exercise, expect, parts
+
+MOMENTS = {"d": 64, "mean_q": 0.5, "std_q": 1.5, "mean_k": -2.0, "std_k": 0.7}
+STEPS, LIMIT = 40, 2.0
+
+FIRST = {  # v: the matrix W, its powers' norms gains, its eigenvalues
+    "first: the Frobenius norm is no gain; take the largest singular value.": lambda v: v.W.norm(),
+    "first: an eigenvalue is the rate of the long run; one step can do more.": lambda v: (
+        v.eigenvalues.abs().max()
+    ),
+    "first: the largest entry is no gain; take the largest singular value.": lambda v: (
+        v.W.abs().max()
+    ),
+    "first: W^T W has squared singular values; a root is missing.": lambda v: v.gains[0] ** 2,
+}
+PEAK = {
+    "peak: the bound sigma_max^steps, which nothing reaches; take the norm of W^t itself.": (
+        lambda v: v.gains[0] ** STEPS
+    ),
+    "peak: that is the last step; take the largest over all steps.": lambda v: v.gains[-1],
+    "peak: that is the first step; W^t goes on growing for a while.": lambda v: v.gains[0],
+    "peak: W ** t is element-wise; use torch.linalg.matrix_power.": (
+        lambda v: max(measures.spectral_norm(v.W**t) for t in range(1, STEPS + 1))
+    ),
+    "peak: eigenvalues do not see it; take singular values of W^t.": lambda v: (
+        v.eigenvalues.abs().max()
+    ),
+    "peak: the Frobenius norm is no gain; take the largest singular value of W^t.": (
+        lambda v: max(torch.linalg.matrix_power(v.W, t).norm() for t in range(1, STEPS + 1))
+    ),
+}
+RATE = {
+    "rate: singular values only bound it; the long run belongs to the eigenvalues.": lambda v: (
+        v.gains[0]
+    ),
+    "rate: an eigenvalue may be complex; take abs, not the real part.": lambda v: (
+        v.eigenvalues.real.max()
+    ),
+    "rate: eigvalsh reads one triangle as if W were symmetric; use eigvals.": (
+        lambda v: torch.linalg.eigvalsh(v.W).abs().max()
+    ),
+    "rate: that is the gain of all steps together; the rate is per step.": lambda v: v.gains[-1],
+    "rate: that is radius^steps; the rate is per step.": lambda v: (
+        v.eigenvalues.abs().max() ** STEPS
+    ),
+    "rate: in the long run the LARGEST eigenvalue wins.": lambda v: v.eigenvalues.abs().min(),
+}
+SCALES = {  # v: MOMENTS and the variance of the logit
+    "1/sqrt(d) is right for means 0 and variances 1 only.": lambda v: v.d**-0.5,
+    "1/d is for a mean of d terms; a sum of d independent ones has d times the variance.": lambda v: (
+        1 / v.d
+    ),
+    "the means are missing: where q's mean is not 0, k's variance passes through it.": (
+        lambda v: 1 / (math.sqrt(v.d) * v.std_q * v.std_k)
+    ),
+    "that is E q^2 E k^2; take the squared mean of the product off it.": (
+        lambda v: 1 / math.sqrt(v.d * (v.std_q**2 + v.mean_q**2) * (v.std_k**2 + v.mean_k**2))
+    ),
+    "the means are exchanged: q's variance goes with k's mean, and the reverse.": (
+        lambda v: (
+            1
+            / math.sqrt(
+                v.d
+                * ((v.std_q * v.std_k) ** 2 + (v.std_q * v.mean_q) ** 2 + (v.std_k * v.mean_k) ** 2)
+            )
+        )
+    ),
+    "divide by the standard deviation of the logit, not by its variance.": lambda v: 1 / v.variance,
+    "that is the standard deviation of the logit; the factor is its inverse.": lambda v: math.sqrt(
+        v.variance
+    ),
+    "that is the variance of the logit; the factor is one over its root.": lambda v: v.variance,
+    "a std is not a variance: square std_q and std_k.": (
+        lambda v: (
+            1 / math.sqrt(v.d * (v.std_q * v.std_k + v.std_q * v.mean_k**2 + v.std_k * v.mean_q**2))
+        )
+    ),
+    "d is missing: the logit is a sum of d terms.": lambda v: math.sqrt(v.d / v.variance),
+}
+CLIPS = {  # gradients g, their joint norm n -> the clipped gradients
+    "each tensor was clipped by its own norm, which turns the whole.": lambda g, n: [
+        t * LIMIT / t.norm() for t in g
+    ],
+    "that clips by VALUE, entry by entry, which turns the whole.": lambda g, n: [
+        t.clamp(-LIMIT, LIMIT) for t in g
+    ],
+    "the joint norm is the root of the SUM OF SQUARES of the norms, not the sum of the norms.": (
+        lambda g, n: [t * LIMIT / sum(s.norm() for s in g) for t in g]
+    ),
+    "divide by the norm, not by its square.": lambda g, n: [t * LIMIT / n**2 for t in g],
+    "that has length 1; multiply by the limit.": lambda g, n: [t / n for t in g],
+    "the norm runs over ALL tensors, not over the largest one.": (
+        lambda g, n: [t * LIMIT / max(s.norm() for s in g) for t in g]
+    ),
+    "torch adds 1e-6 to the norm; here the length is exactly the limit.": (
+        lambda g, n: [t * LIMIT / (n + 1e-6) for t in g]
+    ),
+    "nothing was clipped, though the joint norm is above the limit.": lambda g, n: g,
+    "multiply by limit / norm, not by its inverse.": lambda g, n: [t * n / LIMIT for t in g],
+}
+SMALLEST = 0.5  # of size times number of blocks: below, the branches are as good as switched off
+BRANCHES = (10, 64, 1000)  # numbers of blocks
+SIZES = {  # of the number of blocks
+    "1 / sqrt(K) is for branches that point in random directions; here they may all point in one.": (
+        lambda K: K**-0.5
+    ),
+    "1 / K^2 switches the branches off: size times K has to be at least 0.5.": lambda K: K**-2,
+    "0 switches the branches off: size times K has to be at least 0.5.": lambda K: 0.0,
+    "1 is the full size: each block may double the gradient.": lambda K: 1.0,
+    "3 / K: the K-th power of 1 + 3 / K is about 20; what grows is a power, not a sum.": lambda K: (
+        3 / K
+    ),
+    "2 / K: the K-th power of 1 + 2 / K is about 7; what grows is a power, not a sum.": lambda K: (
+        2 / K
+    ),
+    "1 / 3 is the share that must be left at the end, not the size of one branch.": lambda K: 1 / 3,
+    "ln(3) / K keeps the growth below 3, but a shrinking gradient falls just below a third.": (
+        lambda K: math.log(3) / K
+    ),
+}
+
+
+@exercise("Exercise 1 (a matrix that grows first)")
+def growth(student) -> None:
+    """student(W, steps) -> (gain of W, largest gain of W^t for t = 1..steps, rate for large t)."""
+    W = _turning_shear()
+    got = parts(call(student, W=W, steps=STEPS), *RESULTS)
+    gains = measures.power_norms(W, STEPS)[1:]
+    v = SimpleNamespace(W=W, gains=gains, eigenvalues=torch.linalg.eigvals(W))
+    truth = (gains[0], gains.max(), measures.spectral_radius(W))
+    for name, value, want, table in zip(RESULTS, got, truth, (FIRST, PEAK, RATE), strict=True):
+        slips = {message: float(wrong(v)) for message, wrong in table.items()}
+        expect(value, want.item(), slips, name)
+    peak = parts(call(student, W=W, steps=2), *RESULTS)[1]
+    slips = {
+        "peak: the last step counts, too: t = 1..steps, and range(1, steps) ends before it.": gains[
+            0
+        ].item(),
+        "peak: with steps = 2 only two steps count; yours looks beyond `steps`.": gains.max().item(),
+    }
+    expect(peak, gains[1].item(), slips, "peak for steps = 2, where it still grows,")
+
+
+RESULTS = ("first", "peak", "rate")
+
+
+@exercise("Exercise 2 (the scale of a logit)")
+def scale(student) -> None:
+    """student(d, mean_q, std_q, mean_k, std_k): what gives q.k, of independent entries, variance 1."""
+    m = SimpleNamespace(**MOMENTS)
+    m.variance = measures.logit_variance(m.d, m.std_q, m.std_k, m.mean_q, m.mean_k)
+    slips = {message: wrong(m) for message, wrong in SCALES.items()}
+    expect(student(*MOMENTS.values()), m.variance**-0.5, slips, "the scale")
+    expect(
+        student(16, 0.0, 1.0, 0.0, 1.0), 0.25, what="the scale for d = 16, means 0 and variances 1"
+    )
+
+
+@exercise("Exercise 3 (the size of residual branches)")
+def branch_size(student) -> None:
+    """student(K): a size s for which (1 + s)^K <= 3, (1 - s)^K >= 1/3 and s K >= 0.5."""
+    sizes = [_real(student(K), f"the size for K = {K}") for K in BRANCHES]
+    if all(_fits(K, size) for K, size in zip(BRANCHES, sizes, strict=True)):
+        return
+    for message, wrong in SIZES.items():
+        if all(math.isclose(wrong(K), size) for K, size in zip(BRANCHES, sizes, strict=True)):
+            raise Slip(message)
+    for K, size in zip(BRANCHES, sizes, strict=True):
+        if not _fits(K, size):
+            raise Slip(f"for K = {K} your size is {size:.3g}: {_reason(K, size)}")
+
+
+def _fits(K: int, size: float) -> bool:
+    return _reason(K, size) == ""
+
+
+def _reason(K: int, size: float) -> str:
+    """What a size does wrong in the worst case, or nothing."""
+    if not math.isfinite(size) or size < 0:
+        return "a size is a number from 0 on."
+    if size * K < SMALLEST - 1e-12:
+        return "size times K is below 0.5, so the branches are nearly switched off."
+    if K * math.log1p(size) > math.log(3) + 1e-9:
+        return "in the worst case the gradient grows to more than three times its length."
+    if size >= 1 or K * math.log1p(-size) < -math.log(3) - 1e-9:
+        return "in the worst case less than a third of the gradient is left."
+    return ""
+
+
+def _real(value, name: str) -> float:
+    try:
+        return float(as_number(value))
+    except (TypeError, ValueError, OverflowError):
+        raise Slip(f"{name} is {describe(value)}, expected a number.") from None
+
+
+@exercise("Exercise 4 (clip by norm, all tensors together)")
+def clip(student) -> None:
+    """student(gradients, limit): new tensors with a joint norm of at most limit, direction kept."""
+    long = [torch.tensor(v, dtype=torch.float64) for v in ([[3.0, -1.0], [0.5, 8.0]], [6.0, 0.0])]
+    norm = _flat(long).norm()
+    slips = {message: _flat(wrong(long, norm)) for message, wrong in CLIPS.items()}
+    expect(
+        _clipped(student, long),
+        _flat(measures.clip_by_norm(long, LIMIT)),
+        slips,
+        "the clipped gradient",
+    )
+    short = [g / 100 for g in long]
+    slips = {
+        "a gradient shorter than the limit stays as it is; yours was stretched.": _flat(long)
+        * LIMIT
+        / norm
+    }
+    expect(_clipped(student, short), _flat(short), slips, "a gradient below the limit")
+    expect(
+        _clipped(student, long, 5.0),
+        _flat(measures.clip_by_norm(long, 5.0)),
+        {"with another limit the length is still 2: use `limit`.": _flat(long) * LIMIT / norm},
+        "the gradient clipped at 5",
+    )
+    if not _clipped(student, [torch.zeros_like(g) for g in long]).eq(0).all():
+        raise Slip("a gradient of zeros must stay zero; yours divides 0 by 0.")
+
+
+def _turning_shear() -> Tensor:
+    """(4, 4), not normal: radius 0.9 with complex eigenvalues, first gain 2.3, largest gain 5.6."""
+    cos, sin = 0.9 * math.cos(1.0), 0.9 * math.sin(1.0)
+    rows = [
+        [cos, -sin, 2.0, 0.0],
+        [sin, cos, 0.0, -1.0],
+        [0.0, 0.0, 0.4, 1.5],
+        [0.0, 0.0, 0.0, 0.4],
+    ]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def _flat(tensors) -> Tensor:
+    return torch.cat([t.reshape(-1) for t in tensors])
+
+
+def _clipped(student, gradients: list[Tensor], limit: float = LIMIT) -> Tensor:
+    """What the student makes of copies, in one vector; Slip if it wrote into them or changed shapes."""
+    given = [g.clone() for g in gradients]
+    got = parts(student(given, limit), *(f"tensor {i + 1}" for i in range(len(gradients))))
+    if len(given) != len(gradients) or not all(map(torch.equal, given, gradients)):
+        raise Slip("the gradients that came in were changed in place; return new tensors.")
+    if [getattr(t, "shape", None) for t in got] != [g.shape for g in gradients]:
+        raise Slip("return a list of tensors with the shapes that came in.")
+    return _flat(got)
