@@ -103,9 +103,9 @@ def profile(student) -> None:
         x = 1 + draw(40 + 10 * seed, 6, seed=seed + 5)
         digits = torch.arange(len(x)) % 10
         before = [parameter.detach().clone() for parameter in net.parameters()]
-        net.eval()
+        net.train(seed == 0)
         got = parts(student(net, x.clone(), digits.clone()), *LISTS)
-        if net.training or not all(map(torch.equal, before, net.parameters())):
+        if net.training != (seed == 0) or not all(map(torch.equal, before, net.parameters())):
             raise Slip("the net was changed; only look at it.")
         _compare(got, net, x, digits)
 
@@ -203,6 +203,12 @@ def deep(net) -> None:
         raise Slip(f"the check takes a trained nn.Sequential, got a {type(net).__name__}.")
     modules = [module for module in net.modules() if not isinstance(module, nn.Sequential)]
     linears = [m for m in modules if isinstance(m, nn.Linear) and m.weight.shape == (64, 64)]
+    activations = [m for m in modules if type(m).__module__ == "torch.nn.modules.activation"]
+    if len(linears) >= DEPTH > len(activations):
+        raise Slip(
+            f"{len(activations)} activations for {len(linears)} Linear maps: without one in between, two "
+            "Linear maps are one."
+        )
     if len(linears) < DEPTH:
         raise Slip(f"{len(linears)} Linear maps of 64 by 64, expected {DEPTH}: the depth is the difficulty.")
     for module in modules:

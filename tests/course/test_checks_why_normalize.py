@@ -42,15 +42,15 @@ VARIANCES = {
 }
 
 
-def profiled(*, ends=(nn.ReLU, training.Block), end=-1, order=(0, 1, 2), train=False):
+def profiled(*, ends=(nn.ReLU, training.Block), end=-1, order=(0, 1, 2), train=None):
     """The solution with one thing changed."""
     measures = [load("00_why_normalize")[name] for name in ("size", "spread", "told_apart")]
 
     def student(net, x, digits):
         lists = [], [], []
         h = x
-        if train:
-            net.train()
+        if train is not None:
+            net.train(train)
         for part in net[:end]:
             h = part(h).detach()
             if isinstance(part, ends):
@@ -86,6 +86,7 @@ PROFILES = {
     "head too": (profiled(ends=nn.Module, end=None), "leave it out"),
     "order": (profiled(order=(1, 0, 2)), "the order is"),
     "train mode": (profiled(train=True), "the net was changed"),
+    "eval mode": (profiled(train=False), "the net was changed"),
     "weights": (changes_the_net, "the net was changed"),
     "two lists": (profiled(order=(0, 1)), "3"),
     "unbiased": (unbiased, "spreads at layer 1"),
@@ -129,8 +130,12 @@ BLOCKS = {
 
 
 def chain(depth, *, last=nn.Identity, width=64):
-    parts = [nn.Linear(width, width) for _ in range(depth)]
+    parts = [part for _ in range(depth) for part in (nn.Linear(width, width), nn.ReLU())]
     return nn.Sequential(*parts, last(), nn.Linear(width, 10))
+
+
+def linear_chain(depth):
+    return nn.Sequential(*(nn.Linear(64, 64) for _ in range(depth)), nn.Linear(64, 10))
 
 
 class Hidden(nn.Module):
@@ -145,6 +150,7 @@ def block():
 DEEP = {
     "too few": (lambda: chain(29), "29 Linear maps"),
     "narrow": (lambda: chain(30, width=32), "0 Linear maps"),
+    "no activation": (lambda: linear_chain(30), "two Linear maps are one"),
     "untrained": (lambda: chain(30), "Write it down and try on"),
     "a block": (lambda: chain(30, last=block), "has a shortcut"),
     "a class of one's own": (lambda: chain(30, last=Hidden), "may hide a shortcut"),
