@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LESSON, CELL = ROOT / "notebooks/02_layer_norm.ipynb", "failure-figure"
+LESSON = ROOT / "notebooks/02_layer_norm.ipynb"
+CELL = "failure-figure"
 PICTURE = ROOT / "notebooks/reference/hero.png"
 
 

@@ -113,7 +113,8 @@ def renew(path: Path, *, live: bool = False, tick=lambda: None) -> str | None:
         keep_live_outputs(notebook.cells, stored.cells)
     for cell in notebook.cells:
         tidy(cell)
-    notebook.metadata, notebook.nbformat_minor = nbformat.from_dict(METADATA), 5
+    notebook.metadata = nbformat.from_dict(METADATA)
+    notebook.nbformat_minor = 5
     nbformat.validate(notebook)
     after = (nbformat.writes(notebook).rstrip("\n") + "\n").encode()
     if after != before:

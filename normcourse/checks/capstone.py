@@ -118,7 +118,8 @@ def measures(student) -> None:
 def interval(student) -> None:
     """student(a, b, t) -> (mean, low, high) of a - b over the seeds."""
     v = SimpleNamespace(a=FIRST, b=SECOND, d=FIRST - SECOND)
-    middle, half = v.d.mean().item(), (T * v.d.std() / 5**0.5).item()
+    middle = v.d.mean().item()
+    half = (T * v.d.std() / 5**0.5).item()
     got = parts(call(student, a=FIRST, b=SECOND, t=T), "mean", "low", "high")
     slips = {
         "mean: that is b - a; positive must mean that a is better.": -middle,
@@ -133,7 +134,8 @@ def interval(student) -> None:
         ends[f"{end}: that is half the width; take it off the mean, and add it."] = half
         expect(value, middle + sign * half, ends, end)
     three = parts(call(student, a=FIRST[:3], b=SECOND[:3], t=4.303), "mean", "low", "high")
-    middle, half = v.d[:3].mean().item(), (4.303 * v.d[:3].std() / 3**0.5).item()
+    middle = v.d[:3].mean().item()
+    half = (4.303 * v.d[:3].std() / 3**0.5).item()
     ends = {"mean": middle, "low": middle - half, "high": middle + half}
     for value, (name, want) in zip(three, ends.items(), strict=True):
         expect(value, want, what=f"{name} for three seeds and t = 4.303")

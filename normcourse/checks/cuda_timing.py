@@ -22,7 +22,8 @@ def backward_bytes(student: Callable) -> None:
     [EQ-BYTES-BACKWARD]
     """
     for sizes in ((700, 48, 1, 9), (8000, 4096, 16, 132)):  # rows, dim, bytes an element, programs
-        got, want = student(*sizes), _moved(sizes)
+        got = student(*sizes)
+        want = _moved(sizes)
         expect(got, want, _byte_slips(sizes), "the number of bytes", rtol=1e-12)
 
 
@@ -132,7 +133,9 @@ def layer_norm_kernel(student: Callable) -> None:
     """student(x, weight, bias, eps) launches a LayerNorm kernel on rows of float32 or bfloat16.
     [EQ-LN]
     """
-    weight, bias, eps = (1 + 0.3 * draw(5, seed=1)).float(), draw(5, seed=2).float(), 0.1
+    weight = (1 + 0.3 * draw(5, seed=1)).float()
+    bias = draw(5, seed=2).float()
+    eps = 0.1
     wide = (0.5 + draw(4, 9)).float()
     for x in (wide[:, :5].contiguous(), wide[:, :5]):
         before = x.clone()
@@ -147,7 +150,8 @@ def layer_norm_kernel(student: Callable) -> None:
         )
     _far_from_zero(student)
     x = (2 * draw(6, 100, seed=3)).bfloat16()
-    weight, bias = draw(100, seed=4).bfloat16(), draw(100, seed=5).bfloat16()
+    weight = draw(100, seed=4).bfloat16()
+    bias = draw(100, seed=5).bfloat16()
     got = student(x, weight, bias, 1e-5)
     # The interpreter cuts bfloat16 off where a GPU rounds: one unit in the last place, at most
     # 2^-7.
@@ -202,8 +206,10 @@ def _kernel_slips(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> dict[s
 
 def _far_from_zero(student: Callable) -> None:
     x = (1e4 + draw(3, 5, seed=6)).float()
-    ones, zeros = x.new_ones(5), x.new_zeros(5)
-    got, want = student(x, ones, zeros, 1e-5), _truth(x, ones, zeros, 1e-5)
+    ones = x.new_ones(5)
+    zeros = x.new_zeros(5)
+    got = student(x, ones, zeros, 1e-5)
+    want = _truth(x, ones, zeros, 1e-5)
     # Two passes lose at most 1e4 * 2^-24, here 6e-4, of each x - mean; E[x^2] - E[x]^2 loses
     # everything.
     if (

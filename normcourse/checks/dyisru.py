@@ -32,7 +32,8 @@ def bernoulli(student) -> None:
     """student(x, u, d) -> du/dx for u = 1/y^2.  [EQ-BERNOULLI]"""
     x = draw(5)
     for d, u in ((16, 0.3 + draw(5, seed=1).square()), (9, (x.square() + 2) / (9 * x.square()))):
-        x_before, u_before = x.clone(), u.clone()
+        x_before = x.clone()
+        u_before = u.clone()
         got = student(x, u, d)
         unchanged("x", x_before, x)
         unchanged("u", u_before, u)
@@ -65,7 +66,8 @@ def true_c(student) -> None:
     for x in (draw(4, 4), 1 + draw(2, 3, 5)):
         expect(_call(student, x), _others(x), _c_slips(x), "c")
     outlier = torch.tensor([[3e9, 1.0, 2.0, 2.0]], dtype=torch.float64)
-    got, want = _call(student, outlier), _others(outlier)
+    got = _call(student, outlier)
+    want = _others(outlier)
     if (
         isinstance(got, Tensor)
         and got.shape == want.shape
@@ -84,7 +86,8 @@ def _others(x: Tensor) -> Tensor:
 
 
 def _c_slips(x: Tensor) -> dict[str, Tensor]:
-    squares, size = x.square(), x.shape[-1]
+    squares = x.square()
+    size = x.shape[-1]
     total = squares.sum(-1, keepdim=True)
     return {
         "the coordinate's own square does not belong to c: the curve adds x^2 itself.": (
@@ -120,11 +123,9 @@ def _c_slips(x: Tensor) -> dict[str, Tensor]:
 def backward_log(student) -> None:
     """student(dy, x, log_c, scale) -> (dx, dlog_c), log_c of shape (1,).  [EQ-DYISRU-GRAD]"""
     for shape, scale in (((3, 4), 2.0), ((2, 3, 5), 1.5)):
-        dy, x, log_c = (
-            draw(*shape),
-            1 + draw(*shape, seed=1),
-            torch.tensor([0.7], dtype=torch.float64),
-        )
+        dy = draw(*shape)
+        x = 1 + draw(*shape, seed=1)
+        log_c = torch.tensor([0.7], dtype=torch.float64)
         before = [t.clone() for t in (dy, x, log_c)]
         got_dx, got_dlog = parts(student(dy, x, log_c, scale), "dx", "dlog_c")
         for name, old, new in zip(("dy", "x", "log_c"), before, (dy, x, log_c), strict=True):

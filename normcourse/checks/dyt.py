@@ -203,7 +203,9 @@ def bounds(student: tuple) -> None:
 @exercise("Exercise 2 (the backward of DyT)")
 def dyt_backward(student: Callable) -> None:
     """student(dy, x, alpha, weight, scale) -> (dx, dalpha, dweight, dbias); dy and x (3, 5)."""
-    dy, x, w = draw(3, 5), draw(3, 5, seed=1), torch.linspace(0.5, 2.5, 5, dtype=torch.float64)
+    dy = draw(3, 5)
+    x = draw(3, 5, seed=1)
+    w = torch.linspace(0.5, 2.5, 5, dtype=torch.float64)
     alpha = torch.tensor([0.7], dtype=torch.float64)
     got = call(student, dy=dy, x=x, alpha=alpha, weight=w, scale=2.0)
     names = ("dx", "dalpha", "dweight", "dbias")
@@ -218,7 +220,8 @@ def dyt_backward(student: Callable) -> None:
 @exercise("Exercise 3 (RMSNorm to the official DyT)")
 def official(student: Callable) -> None:
     """student(weight, rho) -> (alpha (1,), weight (D,)); D = 16."""
-    w, rho = draw(16, seed=2), 3.0
+    w = draw(16, seed=2)
+    rho = 3.0
     alpha, weight = parts(call(student, weight=w, rho=rho), "alpha", "weight")
     v = SimpleNamespace(w=w, rho=rho, root=4.0)
     one = torch.ones(1, dtype=torch.float64)
@@ -232,8 +235,10 @@ def official(student: Callable) -> None:
 @exercise("Exercise 4 (causal attention with a cap)")
 def capped_attention(student: Callable) -> None:
     """student(q, k, cap) -> probabilities (6, 6); q and k (6, 4)."""
-    q, k = 3 * draw(6, 4, seed=3), draw(6, 4, seed=4)
-    logits, past = q @ k.T / 2, torch.ones(6, 6, dtype=torch.bool).tril()
+    q = 3 * draw(6, 4, seed=3)
+    k = draw(6, 4, seed=4)
+    logits = q @ k.T / 2
+    past = torch.ones(6, 6, dtype=torch.bool).tril()
     v = SimpleNamespace(logits=logits, cap=CAP, root=2.0, past=past, cap_of=_capped)
     want = attend(_capped(logits))
     expect(call(student, q=q, k=k, cap=CAP), want, _values(ATTENTION, v), "the probabilities")

@@ -17,7 +17,9 @@ from normcourse.checks.verdict import exercise, expect, parts
 from normlib import gradients
 
 EPS = 0.1  # large: an eps in the wrong place must show
-PER_RMS, TILT = 10.0, (0.1 / 0.18) ** 2  # exercise 1: 1 / RMS and (mean / RMS)^2 of its row
+# exercise 1: 1 / RMS and (mean / RMS)^2 of its row
+PER_RMS = 10.0
+TILT = (0.1 / 0.18) ** 2
 SIZES = {  # name: (value, {message: wrong value})
     "length": (
         3.0,
@@ -183,9 +185,12 @@ def sizes(student: tuple) -> None:
 @exercise("Exercise 2 (repair the published gradient)")
 def rms_backward(student: Callable) -> None:
     """student(dy, x, weight, eps) -> (dx, dweight); x and dy (3, 5), weight (5,)."""
-    dy, x, w = draw(3, 5), draw(3, 5, seed=1), _gain(5)
+    dy = draw(3, 5)
+    x = draw(3, 5, seed=1)
+    w = _gain(5)
     dx, dweight = parts(call(student, dy=dy, x=x, weight=w, eps=EPS), "dx", "dweight")
-    rms, g = mean(x.square()).sqrt(), w * dy
+    rms = mean(x.square()).sqrt()
+    g = w * dy
     r = (rms.square() + EPS).sqrt()
     v = SimpleNamespace(dy=dy, x=x, w=w, g=g, rms=rms, r=r, xhat=x / r)
     want_dx, want_dweight = gradients.rms_norm_backward(dy, x, (5,), w, EPS)
@@ -199,14 +204,14 @@ def norm_backward(student: Callable) -> None:
     x and dy (4, 4), weight (4,); dim -1 as in LN, 0 as in BN.
     """
     # square: a lost keepdim raises nothing
-    dy, x, w = draw(4, 4, seed=2), draw(4, 4, seed=3) + 1, _gain(4)
+    dy = draw(4, 4, seed=2)
+    x = draw(4, 4, seed=3) + 1
+    w = _gain(4)
     layer = gradients.layer_norm_backward(dy, x, (4,), w, None, EPS)[0]
     batch = gradients.batch_norm_backward(dy, x, w, None, EPS)[0]
     bracket = gradients.layer_norm_backward(dy, x, (4,), None, None, EPS)[0]
-    other_axis, outside = (
-        "the statistics run over the other axis: use dim.",
-        "the gain changes along the row: ",
-    )
+    other_axis = "the statistics run over the other axis: use dim."
+    outside = "the gain changes along the row: "
     cases = {
         -1: (
             "dim=-1 (LN)",
@@ -228,7 +233,8 @@ def norm_backward(student: Callable) -> None:
 @exercise("Exercise 4 (softmax backward)")
 def softmax_backward(student: Callable) -> None:
     """student(dp, p) -> dx; dp and p (4, 4), the rows of p sum to 1."""
-    dp, logits = draw(4, 4, seed=4), draw(4, 4, seed=5)
+    dp = draw(4, 4, seed=4)
+    logits = draw(4, 4, seed=5)
     p = logits.softmax(-1)
     v = SimpleNamespace(dp=dp, p=p, total=(p * dp).sum(-1, keepdim=True))
     expect(

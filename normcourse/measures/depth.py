@@ -77,7 +77,8 @@ def mean_field(
         biases.
     Source: Poole et al. 2016, section 2; Schoenholz et al. 2017, section 4.
     """
-    q, rates = [torch.tensor(start, dtype=torch.float64)], []
+    q = [torch.tensor(start, dtype=torch.float64)]
+    rates = []
     for _ in range(depth):
         root = q[-1].sqrt()
         rates.append(
@@ -89,7 +90,9 @@ def mean_field(
 
 def _outputs(layers: Iterable[nn.Module], run: Callable[[], object]) -> tuple[object, list[Tensor]]:
     """(what run returns, the outputs of the layers in the order in which they ran)."""
-    layers, seen, outputs = list(layers), set(), []
+    layers = list(layers)
+    seen = set()
+    outputs = []
 
     def keep(layer: nn.Module, _: tuple, output: object) -> Tensor:
         if not isinstance(output, Tensor):
@@ -204,7 +207,8 @@ def power_norms(matrix: Tensor, steps: int) -> Tensor:
     """
     if steps < 0:
         raise ValueError(f"power_norms needs steps >= 0, got {steps}. Pass the number of steps.")
-    power, norms = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device), []
+    power = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    norms = []
     for _ in range(steps + 1):
         norms.append(spectral_norm(power))
         power = matrix @ power

@@ -29,13 +29,18 @@ def conditional_mean(x: Tensor, y: Tensor, bins: int = 64) -> tuple[Tensor, Tens
             f"got {tuple(x.shape)} and {tuple(y.shape)}. Pass a layer's input and output, "
             "and fewer bins."
         )
-    x, y = x.detach().flatten(), y.detach().flatten()
+    x = x.detach().flatten()
+    y = y.detach().flatten()
     ends = torch.arange(1, bins, device=x.device) * x.numel() // bins
     edges = x.sort().values[ends - 1]  # (bins - 1): the last value of every bin but the last
     place = torch.bucketize(x, edges)  # leaves a bin empty whose edges are equal
     count = torch.bincount(place, minlength=bins)
-    sums = (torch.zeros_like(count, dtype=v.dtype).index_add(0, place, v) for v in (x, y))
-    knots, values = (v[count > 0] / count[count > 0] for v in sums)
+    filled = count > 0
+    means = []
+    for v in (x, y):
+        sums = torch.zeros_like(count, dtype=v.dtype).index_add(0, place, v)
+        means.append(sums[filled] / count[filled])
+    knots, values = means
     return knots, values
 
 
@@ -45,7 +50,8 @@ def piecewise_linear(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
 
     Source: linear interpolation.
     """
-    return torch.from_numpy(numpy.interp(x, knots, values)).to(values.dtype)
+    y = numpy.interp(x, knots, values)
+    return torch.from_numpy(y).to(values.dtype)
 
 
 def relative_error(y: Tensor, target: Tensor) -> Tensor:
@@ -54,7 +60,8 @@ def relative_error(y: Tensor, target: Tensor) -> Tensor:
 
     Source: relative error in the root of the sum of squares.
     """
-    return torch.linalg.vector_norm(y - target) / torch.linalg.vector_norm(target)
+    error = torch.linalg.vector_norm(y - target)
+    return error / torch.linalg.vector_norm(target)
 
 
 def off_diagonal_share(jacobian: Tensor) -> Tensor:
@@ -65,8 +72,10 @@ def off_diagonal_share(jacobian: Tensor) -> Tensor:
     layer's Jacobian. About 1 / sqrt(D) for RMSNorm. NaN for a zero matrix.
     Source: Golub & Van Loan 2013, section 2.3, for the norm.
     """
-    rest = jacobian - torch.diag_embed(jacobian.diagonal(dim1=-2, dim2=-1))
-    return torch.linalg.matrix_norm(rest) / torch.linalg.matrix_norm(jacobian)
+    diagonal = jacobian.diagonal(dim1=-2, dim2=-1)
+    rest = jacobian - torch.diag_embed(diagonal)
+    size = torch.linalg.matrix_norm(rest)
+    return size / torch.linalg.matrix_norm(jacobian)
 
 
 # Lipschitz constant and smoothness (Lipschitz constant of the slope) of a layer as a map of
@@ -90,7 +99,10 @@ def dyt_bounds(
     sqrt(D) and 4 / (3 sqrt(3)) alpha^2 sqrt(D).
     Source: derived from EQ-DYT.
     """
-    return abs(alpha) * _largest(weight), TANH_BEND * alpha**2 / scale * _largest(weight)
+    gain = _largest(weight)
+    steepest = abs(alpha) * gain
+    smoothness = TANH_BEND * alpha**2 / scale * gain
+    return steepest, smoothness
 
 
 def dyisru_bounds(
@@ -104,7 +116,10 @@ def dyisru_bounds(
     The author's form is scale = 1, c = beta + eps.
     Source: derived from EQ-DYISRU.
     """
-    return scale / c**0.5 * _largest(weight), ISRU_BEND * scale / c * _largest(weight)
+    gain = _largest(weight)
+    steepest = scale / c**0.5 * gain
+    smoothness = ISRU_BEND * scale / c * gain
+    return steepest, smoothness
 
 
 def _largest(weight: Tensor | None) -> float | Tensor:

@@ -25,7 +25,8 @@ def lipschitz_estimate(function: Callable[[Tensor], Tensor], x: Tensor, z: Tenso
     Source: the definition of a Lipschitz constant, on samples.
     """
     rise = torch.linalg.vector_norm(function(x) - function(z), dim=-1)
-    return (rise / torch.linalg.vector_norm(x - z, dim=-1)).max()
+    run = torch.linalg.vector_norm(x - z, dim=-1)
+    return (rise / run).max()
 
 
 # Projections
@@ -55,7 +56,9 @@ def effective_rank(matrix: Tensor) -> Tensor:
     Source: Roy & Vetterli 2007, section 2.
     """
     values = torch.linalg.svdvals(matrix)
-    return torch.special.entr(values / values.sum(-1, keepdim=True)).sum(-1).exp()
+    shares = values / values.sum(-1, keepdim=True)
+    entropy = torch.special.entr(shares).sum(-1)
+    return entropy.exp()
 
 
 def stable_rank(matrix: Tensor) -> Tensor:
@@ -65,7 +68,8 @@ def stable_rank(matrix: Tensor) -> Tensor:
     Source: Rudelson & Vershynin 2007, section 1, where it is called the numerical rank.
     """
     values = torch.linalg.svdvals(matrix)
-    return (values / values[..., :1]).square().sum(-1)
+    relative = values / values[..., :1]
+    return relative.square().sum(-1)
 
 
 def numerical_rank(matrix: Tensor, threshold: float) -> Tensor:
@@ -80,7 +84,8 @@ def numerical_rank(matrix: Tensor, threshold: float) -> Tensor:
         raise ValueError(
             f"numerical_rank needs a threshold above 0, got {threshold}. Pass 0.01, say."
         )
-    return (torch.linalg.svdvals(matrix) >= threshold).sum(-1)
+    values = torch.linalg.svdvals(matrix)
+    return (values >= threshold).sum(-1)
 
 
 def condition_number(matrix: Tensor) -> Tensor:
@@ -103,8 +108,11 @@ def gradient_bounds(weight: Tensor) -> tuple[Tensor, Tensor]:
     Source: Golub & Van Loan 2013, section 2.4.
     """
     values = torch.linalg.svdvals(weight)
-    lossy = weight.shape[-2] > weight.shape[-1]
-    return torch.zeros_like(values[..., 0]) if lossy else values[..., -1], values[..., 0]
+    low = values[..., -1]
+    high = values[..., 0]
+    if weight.shape[-2] > weight.shape[-1]:
+        low = torch.zeros_like(high)
+    return low, high
 
 
 # Residual blocks: what a branch can do to the identity beside it
@@ -120,7 +128,9 @@ def residual_bounds(jacobian: Tensor) -> tuple[Tensor, Tensor]:
     Source: GRAD-SAT, theorem 3.3.5; Horn & Johnson 2013, section 7.3.
     """
     norm = spectral_norm(jacobian)
-    return (1 - norm).clamp(min=0), 1 + norm
+    low = (1 - norm).clamp(min=0)
+    high = 1 + norm
+    return low, high
 
 
 # Similarity: the cosine of the angle between two Jacobians
@@ -151,6 +161,6 @@ def _cosine(u: Tensor, v: Tensor) -> Tensor:
             f"got {u.shape[-1]} and {v.shape[-1]} entries. "
             "Compute both at rows of the same width."
         )
-    return (u * v).sum(-1) / (
-        torch.linalg.vector_norm(u, dim=-1) * torch.linalg.vector_norm(v, dim=-1)
-    )
+    product = (u * v).sum(-1)
+    lengths = torch.linalg.vector_norm(u, dim=-1) * torch.linalg.vector_norm(v, dim=-1)
+    return product / lengths

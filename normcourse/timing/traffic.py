@@ -59,8 +59,10 @@ def count_traffic() -> Iterator[Traffic]:
             "TRITON_INTERPRET=1 before triton is imported for the first time; in a notebook, "
             "in its first cell."
         )
-    builder, traffic = interpreter.interpreter_builder, Traffic()
-    load, store = builder.create_masked_load, builder.create_masked_store
+    builder = interpreter.interpreter_builder
+    traffic = Traffic()
+    load = builder.create_masked_load
+    store = builder.create_masked_store
 
     def counted_load(ptrs, mask, *rest):
         value = load(ptrs, mask, *rest)
@@ -71,7 +73,8 @@ def count_traffic() -> Iterator[Traffic]:
         store(ptrs, value, mask, *rest)
         traffic.stores.append(_touched(ptrs, mask))
 
-    builder.create_masked_load, builder.create_masked_store = counted_load, counted_store
+    builder.create_masked_load = counted_load
+    builder.create_masked_store = counted_store
     try:
         yield traffic
     finally:

@@ -8,7 +8,9 @@ import numpy
 import torch
 from torch import Tensor
 
-SPLIT_SEED, TRAIN, VALIDATION = 0, 1000, 397  # of 1,797 digits; the other 400 are for the test
+SPLIT_SEED = 0
+TRAIN = 1000  # of 1,797 digits
+VALIDATION = 397  # the other 400 are for the test
 DIGITS = "datasets/data/digits.csv.gz"  # in scikit-learn's wheel
 PICTURE = (1, 8, 8)  # channels, height, width of a digit
 
