@@ -31,7 +31,6 @@ FACTORS = {  # of n inputs and the variance v
     ),
     "ReLU keeps half of the mean square; it does not double it.": lambda n, v: math.sqrt(2 * n * v),
     "a third of 1/n is torch's own v; use the v that is given.": lambda n, v: math.sqrt(1 / 6),
-    "ReLU removes half of the mean square once, not twice.": lambda n, v: math.sqrt(n * v / 4),
 }
 VARIANCES = {  # of n inputs and the slope a
     "that is ReLU's: here the negative half is not lost, it comes through with the slope.": (

@@ -64,7 +64,7 @@ def lesson():
     return new_notebook(cells=cells, metadata=METADATA)
 
 
-def verdicts(folder, change=None, name="01_toy.ipynb"):
+def verdicts(folder, change=None, name="09_toy.ipynb"):
     """The names of the rules that the lesson breaks after a change to its cells, given by id."""
     notebook = lesson()
     if change:
@@ -171,7 +171,7 @@ FAULTS = [  # (the rule, the fault)
     ("plain_python", source("draw", " ")),
     ("links", source("title", "[gone](gone.ipynb) 0.125")),
     ("links", source("title", "[gone](#Gone) 0.125")),
-    ("links", source("title", "[gone](01_toy.ipynb#gone) 0.125")),
+    ("links", source("title", "[gone](09_toy.ipynb#gone) 0.125")),
     ("float64_first", source("imports", "import torch")),
     ("last_sections", add(text("after", "## More"))),
     ("exercises_with_checks", lambda _, cells: cells["ex2-stub"].update(id="try-this")),
@@ -205,7 +205,7 @@ def test_a_cell_that_loads_draws_and_formats_may_be_folded(tmp_path):
 
 
 def test_solutions_show_that_every_check_accepts(tmp_path):
-    assert verdicts(tmp_path, name="solutions/01_toy.ipynb") == {"solved"}
+    assert verdicts(tmp_path, name="solutions/09_toy.ipynb") == {"solved"}
 
 
 def test_every_rule_is_seen_to_complain():
