@@ -31,7 +31,8 @@ ADAM = {
 }
 ADAM_RATES = [1e-3, 3e-3, 1e-2, 3e-2, 1e-1]
 SGD_RATES = [3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 3.0]
-# The slopes of DyISRU at scale 1 are starts of c = 1 / slope^2, from 100 (its author's code) to 0.25.
+# The slopes of DyISRU at scale 1 are starts of c = 1 / slope^2, from 100 (its author's code) to
+# 0.25.
 SLOPES = [0.1, 0.2, 0.5, 1.0, 2.0]
 TRANSFORMER = {"build": "transformer", "depth": 2, "width": 16, "heads": 2}
 RESIDUAL = {"build": "residual_mlp", "depth": 6, "width": 32, "placement": "pre"}
@@ -80,12 +81,8 @@ NORMS = ["none", "batch_norm", "layer_norm", "rms_norm"]
 SGD = {"optimizer": "sgd", "steps": 400, "warmup": 0, "evaluate_every": 100}
 
 GRIDS = {
-    "opening_plain": grid(
-        NORMS, {**OPENING, "shortcut": False}, ADAM | SGD, rates=OPENING_RATES
-    ),
-    "opening_shortcut": grid(
-        NORMS, {**OPENING, "shortcut": True}, ADAM | SGD, rates=OPENING_RATES
-    ),
+    "opening_plain": grid(NORMS, {**OPENING, "shortcut": False}, ADAM | SGD, rates=OPENING_RATES),
+    "opening_shortcut": grid(NORMS, {**OPENING, "shortcut": True}, ADAM | SGD, rates=OPENING_RATES),
     "opening_he": grid(
         ["none"], {**OPENING, "start": "he", "shortcut": False}, ADAM | SGD, rates=OPENING_RATES
     ),
@@ -110,7 +107,9 @@ GRIDS = {
         batch_size=[2, 4, 16, 256],
         slope=SLOPES,
     ),
-    "capstone_pre": grid(EVERYWHERE + IN_ATTENTION, {**TRANSFORMER, "placement": "pre"}, slope=SLOPES),
+    "capstone_pre": (
+        grid(EVERYWHERE + IN_ATTENTION, {**TRANSFORMER, "placement": "pre"}, slope=SLOPES)
+    ),
     "capstone_residual": grid(EVERYWHERE, RESIDUAL),
     "capstone_post": grid(
         [name for name in EVERYWHERE + IN_ATTENTION if name not in NOT_IN_POST],
@@ -154,9 +153,9 @@ GRIDS |= {  # at the two rates where Post-LN fails
 }
 
 
-# Lesson 00's net with 30 layers, with its shortcuts and without, and what is to be tried in it: Derf, DyT
-# and DyISRU at a tuned start, and SkipInit, which has no norm. `make experiments` leaves them out until their
-# records are made: python tools/experiments.py capstone_deep
+# Lesson 00's net with 30 layers, with its shortcuts and without, and what is to be tried in it:
+# Derf, DyT and DyISRU at a tuned start, and SkipInit, which has no norm. `make experiments` leaves
+# them out until their records are made: python tools/experiments.py capstone_deep
 DEEP = {"build": "mlp", "depth": 30, "width": 64, "start": "torch"}
 SGD = ADAM | {"optimizer": "sgd", "warmup": 0, "steps": 100}
 TUNED = {"dyt_tuned": SLOPES, "dyisru_tuned": SLOPES}

@@ -1,4 +1,6 @@
-"""Checks of lesson 01: each runs the student's answer where the usual slips give different numbers."""
+"""Checks of lesson 01: each runs the student's answer
+where the usual slips give different numbers.
+"""
 
 import math
 
@@ -21,13 +23,13 @@ def column(answer) -> None:
     """Four numbers: the column (2, 2, 8, 8) with eps = 16, gain 10, bias 1."""
     got = _four_numbers(answer)
     slips = {message: _column(*where) for message, where in COLUMN_SLIPS.items()}
-    slips["all four steps are there, but the bias is added before the gain multiplies: w * xhat + b."] = (
-        torch.tensor([4.0, 4.0, 16.0, 16.0])
-    )
+    slips[
+        "all four steps are there, but the bias is added before the gain multiplies: w * xhat + b."
+    ] = torch.tensor([4.0, 4.0, 16.0, 16.0])
     slips["the mean is not subtracted."] = 10 * torch.tensor([2.0, 2.0, 8.0, 8.0]) / 5 + 1
-    slips["the signs are exchanged: subtract the mean from the number, not the number from the mean."] = (
-        torch.tensor([7.0, 7.0, -5.0, -5.0])
-    )
+    slips[
+        "the signs are exchanged: subtract the mean from the number, not the number from the mean."
+    ] = torch.tensor([7.0, 7.0, -5.0, -5.0])
     expect(got, _column(5.0), slips, "the column", rtol=1e-3)
 
 
@@ -36,22 +38,28 @@ def running_variance(student) -> None:
     """A number: running_var after ten batches {-1, 1} from 1, momentum 0.1."""
     kept = 0.9**10
     slips = {
-        "with the biased variance nothing would move; the buffer takes the unbiased one, here 2.": 1.0,
-        "that is the limit; ten steps do not get there, 0.9**10 of the start is left. Or is the momentum "
-        "reversed? torch's momentum 0.1 is the weight of the NEW batch.": 2.0,
+        "with the biased variance nothing would move; "
+        "the buffer takes the unbiased one, here 2.": 1.0,
+        "that is the limit; ten steps do not get there, 0.9**10 of the start is left. Or is the "
+        "momentum reversed? torch's momentum 0.1 is the weight of the NEW batch.": 2.0,
         "that is after one batch; there are ten.": 1.1,
         "the start is missing: 0.9**10 of the initial 1 is still there.": 2 * (1 - kept),
         "that is after nine batches; there are ten.": 2 - 0.9**9,
-        "that is the share of the ten batches; weigh the variance 2 and the initial 1 with it.": 1 - kept,
+        "that is the share of the ten batches; weigh the variance 2 and the initial 1 with it.": (
+            1 - kept
+        ),
         "that is a standard deviation; the buffer holds a variance.": (2 - kept) ** 0.5,
         "the shares are exchanged: 0.9**10 is what is left of the initial 1.": 1 + kept,
     }
-    expect(student, 2 - kept, slips, "running_var", rtol=2e-3)  # 1.65 is good enough for pencil and paper
+    # 1.65 is good enough for pencil and paper
+    expect(student, 2 - kept, slips, "running_var", rtol=2e-3)
 
 
 @exercise("Exercise 3 (batch norm, training and evaluation)")
 def forward(student) -> None:
-    """student(x, running_mean, running_var, weight, bias, training, momentum, eps) for x (N, C, H, W)."""
+    """student(x, running_mean, running_var, weight,
+    bias, training, momentum, eps) for x (N, C, H, W).
+    """
     watched = forbid(student, "batch_norm", "normlib")
     inputs = _inputs(4, 3, 2, 3)
     _check_training(watched, inputs)
@@ -73,7 +81,12 @@ def input_gradient(student) -> None:
     """student(dy, x, weight, eps) for dy, x (N, C)."""
     watched = forbid(student, "autograd", "normlib", "batch_norm_backward")
     cases = [
-        {"dy": case["dy"], "x": case["x"], "weight": draw(case["x"].shape[1], seed=4), "eps": case["eps"]}
+        {
+            "dy": case["dy"],
+            "x": case["x"],
+            "weight": draw(case["x"].shape[1], seed=4),
+            "eps": (case["eps"]),
+        }
         for case in _batches("dy")
     ]
     calls(watched, _input_gradient, *cases, slips=GRADIENT_SLIPS, what="dx")
@@ -88,20 +101,27 @@ def steepest(student) -> None:
         ),
         "eps stands inside the root: divide by its root, not by eps.": lambda eps: 0.5 / eps,
         "1/eps leaves out the root, and the half that comes through the mean.": lambda eps: 1 / eps,
-        "multiply or divide? The smaller eps is, the steeper the slope.": lambda eps: 0.5 * eps**0.5,
-        "that is the slope for a tiny eps and samples that differ. Look where they are equal.": lambda eps: (
-            0.0
+        "multiply or divide? The smaller eps is, the steeper the slope.": lambda eps: (
+            0.5 * eps**0.5
         ),
+        "that is the slope for a tiny eps and samples that differ. "
+        "Look where they are equal.": lambda eps: 0.0,
         "the 2 stands outside of the root: 1 / (2 sqrt(eps)).": lambda eps: (2 * eps) ** -0.5,
-        "1/4 halves twice: at equal samples xhat is 0, and the last term of the bracket vanishes.": (
-            lambda eps: 0.25 * eps**-0.5
-        ),
+        "1/4 halves twice: at equal samples xhat is 0, "
+        "and the last term of the bracket vanishes.": (lambda eps: 0.25 * eps**-0.5),
         "the variance at the steepest point is 0, not eps: the samples are equal.": (
             lambda eps: eps / (2 * (2 * eps) ** 1.5)
         ),
         "that is the slope in the OTHER sample: it is negative.": lambda eps: -0.5 * eps**-0.5,
     }
-    calls(student, lambda eps: 0.5 * eps**-0.5, {"eps": 0.04}, {"eps": 0.3}, slips=slips, what="the slope")
+    calls(
+        student,
+        lambda eps: 0.5 * eps**-0.5,
+        {"eps": 0.04},
+        {"eps": 0.3},
+        slips=slips,
+        what="the slope",
+    )
 
 
 @exercise("Exercise 7 (fold)")
@@ -114,8 +134,13 @@ def fold(student) -> None:
 
 @exercise("Exercise 8 (the test that was missing)")
 def bug_clinic(student) -> None:
-    """student(layer) raises AssertionError for a wrong layer; layer has the signature of F.batch_norm."""
-    for name, layer in (("torch's", torch.nn.functional.batch_norm), ("normlib's", functional.batch_norm)):
+    """student(layer) raises AssertionError for a wrong layer;
+    layer has the signature of F.batch_norm.
+    """
+    for name, layer in (
+        ("torch's", torch.nn.functional.batch_norm),
+        ("normlib's", functional.batch_norm),
+    ):
         if reason := _rejects(student, layer):
             raise Slip(f"your test rejects {name} batch_norm, which is right ({reason}).")
     for layer, advice in PATIENTS.items():
@@ -131,7 +156,9 @@ COLUMN_SLIPS = {  # what is divided by, gain, bias
     "divide the variance by m = 4, not by m - 1: it is 9 here, not 12.": (math.sqrt(28),),
     "eps is missing: the root of 9 + 16.": (3.0,),
     "take the root of 9 + 16 before you divide.": (25.0,),
-    "the variance is the MEAN of the squared deviations: divide their sum 36 by 4.": (math.sqrt(52),),
+    "the variance is the MEAN of the squared deviations: divide their sum 36 by 4.": (
+        math.sqrt(52),
+    ),
     "the gain is missing: multiply by 10 before you add 1.": (5.0, 1.0),
     "the bias is missing: add 1 at the end.": (5.0, 10.0, 0.0),
     "gain and bias are missing: multiply by 10, then add 1.": (5.0, 1.0, 0.0),
@@ -159,7 +186,9 @@ def _four_numbers(answer) -> Tensor:
 def _flat(answer) -> list:
     if hasattr(answer, "flatten"):
         return answer.flatten().tolist()
-    return [part for entry in answer for part in (entry if isinstance(entry, list | tuple) else [entry])]
+    return [
+        part for entry in answer for part in (entry if isinstance(entry, list | tuple) else [entry])
+    ]
 
 
 # Exercise 3
@@ -169,7 +198,8 @@ def _inputs(*shape: int, seed: int = 1) -> tuple[Tensor, ...]:
     """x of this shape; running_mean, running_var, weight, bias of (C,)."""
     generator = torch.Generator().manual_seed(seed)
     x, *vectors = (
-        torch.randn(size, dtype=torch.float64, generator=generator) for size in (shape, *[shape[1]] * 4)
+        torch.randn(size, dtype=torch.float64, generator=generator)
+        for size in (shape, *[shape[1]] * 4)
     )
     return 2 * x + 1, vectors[0], vectors[1].exp(), vectors[2], vectors[3]
 
@@ -199,7 +229,9 @@ def _check_training(student, inputs) -> None:
         "the momentum is reversed: it is the weight of the NEW batch.": (
             torch.lerp(old_mean, x.mean(CHANNEL), 1 - MOMENTUM)
         ),
-        "momentum is an argument; yours is fixed at 0.1.": torch.lerp(old_mean, x.mean(CHANNEL), 0.1),
+        "momentum is an argument; yours is fixed at 0.1.": (
+            torch.lerp(old_mean, x.mean(CHANNEL), 0.1)
+        ),
     }
     expect(mean, want_mean, slips, "running_mean")
     expect(var, want_var, _running_var_slips(x, old_var), "running_var")
@@ -208,9 +240,8 @@ def _check_training(student, inputs) -> None:
 def _axis_slips(x, w, b) -> dict[str, Tensor]:
     over_batch = (x - x.mean(0)) * torch.rsqrt(x.var(0, correction=0) + EPS)
     return {
-        "wrong axes: one mean per channel AND sample is InstanceNorm; reduce over the batch, too.": (
-            functional.instance_norm(x, weight=w, bias=b, eps=EPS)
-        ),
+        "wrong axes: one mean per channel AND sample is InstanceNorm; "
+        "reduce over the batch, too.": (functional.instance_norm(x, weight=w, bias=b, eps=EPS)),
         "wrong axes: one mean per channel and POSITION; reduce over batch, height and width.": (
             over_batch * w.reshape(-1, 1, 1) + b.reshape(-1, 1, 1)
         ),
@@ -225,13 +256,14 @@ def _training_slips(inputs) -> dict[str, Tensor]:
     mean, biased, unbiased = x.mean(CHANNEL), x.var(CHANNEL, correction=0), x.var(CHANNEL)
     outside = (biased.sqrt() + EPS).square()
     return {
-        "in the batch divide the variance by m, not by m - 1: unbiased belongs in the buffer only.": (
-            _normalized(x, mean, unbiased, w, b)
-        ),
+        "in the batch divide the variance by m, not by m - 1: "
+        "unbiased belongs in the buffer only.": (_normalized(x, mean, unbiased, w, b)),
         "eps belongs inside the root: sqrt(var + eps).": _normalized(x, mean, outside, w, b, 0.0),
         "eps is missing in the root.": _normalized(x, mean, biased, w, b, 0.0),
         "eps is an argument; yours is fixed at 1e-5.": _normalized(x, mean, biased, w, b, 1e-5),
-        "(C,) lines up with the width; reshape to (C, 1, 1).": (x - mean) / (biased + EPS).sqrt() * w + b,
+        "(C,) lines up with the width; reshape to (C, 1, 1).": (
+            (x - mean) / (biased + EPS).sqrt() * w + b
+        ),
         "weight and bias line up with the width.": _normalized(x, mean, biased) * w + b,
         "in training use the statistics of the batch, not the running ones.": (
             _normalized(x, old_mean, old_var, w, b)
@@ -272,13 +304,17 @@ def _check_gradient(student, inputs) -> None:
     y, *buffers = parts(student(leaf, *inputs[1:], True, MOMENTUM, EPS), *RESULTS)
     for name, buffer in zip(RESULTS[1:], buffers, strict=True):
         if buffer.requires_grad:
-            raise Slip(f"{name} has a grad_fn: detach it, or every batch keeps all earlier ones in memory.")
+            raise Slip(
+                f"{name} has a grad_fn: detach it, or every batch keeps all earlier ones in memory."
+            )
     if not y.requires_grad:
         raise Slip("y has no grad_fn: nothing in front of the layer would learn.")
     dy = x.cos()
     s = (x.var(CHANNEL, correction=0) + EPS).sqrt()
     g = dy * (w / s).reshape(-1, 1, 1)
-    frozen = "no gradient flows through {}: compute it outside torch.no_grad() and do not detach it."
+    frozen = (
+        "no gradient flows through {}: compute it outside torch.no_grad() and do not detach it."
+    )
     slips = {
         frozen.format("mean and variance"): g,
         frozen.format("the variance"): g - g.mean(CHANNEL, keepdim=True),
@@ -328,7 +364,9 @@ def _check_large_mean(student, inputs) -> None:
     y, *_ = parts(student(x, *inputs[1:], True, MOMENTUM, EPS), *RESULTS)
     want = functional.batch_norm(x, None, None, w, b, True, eps=EPS)
     if not torch.allclose(y, want, rtol=0.0, atol=1e-6):  # x is rounded to 2e-9, its square to 1e-2
-        raise Slip("right, but lost at a mean of ten million: subtract the mean first, then square.")
+        raise Slip(
+            "right, but lost at a mean of ten million: subtract the mean first, then square."
+        )
 
 
 # Exercises 4 and 5
@@ -354,14 +392,18 @@ VARIANCE_SLIPS = {
     "the sign: the larger the variance, the smaller every xhat.": lambda g, x, eps: (
         -_variance_gradient(g, x, eps)
     ),
-    "the factor 1/2 of the power -1/2 is missing.": lambda g, x, eps: 2 * _variance_gradient(g, x, eps),
-    "s to the power 3, not 2: the derivative of (v + eps)^(-1/2) holds (v + eps)^(-3/2).": lambda g, x, eps: (
+    "the factor 1/2 of the power -1/2 is missing.": lambda g, x, eps: (
+        2 * _variance_gradient(g, x, eps)
+    ),
+    "s to the power 3, not 2: the derivative of (v + "
+    "eps)^(-1/2) holds (v + eps)^(-3/2).": lambda g, x, eps: (
         _variance_gradient(g, x, eps) * _root(x, eps)
     ),
     "s to the power 3, not 1: a derivative lowers the power -1/2 to -3/2.": lambda g, x, eps: (
         _variance_gradient(g, x, eps) * _root(x, eps) ** 2
     ),
-    "(v + eps)^(-3/2) is s to the power -3, and yours is (v + eps) to the power -3.": lambda g, x, eps: (
+    "(v + eps)^(-3/2) is s to the power -3, "
+    "and yours is (v + eps) to the power -3.": lambda g, x, eps: (
         _variance_gradient(g, x, eps) * _root(x, eps) ** -3
     ),
     "a sum over the batch, not a mean: each sample sends its part.": lambda g, x, eps: (
@@ -370,10 +412,11 @@ VARIANCE_SLIPS = {
     "one number for each channel: add up over the samples, dim 0.": lambda g, x, eps: (
         -(g * (x - x.mean(0))) / 2 * _root(x, eps) ** -3
     ),
-    "the mean is not subtracted from x.": lambda g, x, eps: -(g * x).sum(0) / 2 * _root(x, eps) ** -3,
-    "xhat is divided by s already; the formula has x - mean, or xhat with s squared.": lambda g, x, eps: (
-        _variance_gradient(g, x, eps) / _root(x, eps)
+    "the mean is not subtracted from x.": lambda g, x, eps: (
+        -(g * x).sum(0) / 2 * _root(x, eps) ** -3
     ),
+    "xhat is divided by s already; the formula has x - mean, "
+    "or xhat with s squared.": lambda g, x, eps: _variance_gradient(g, x, eps) / _root(x, eps),
     "eps is missing in s.": lambda g, x, eps: _variance_gradient(g, x, 0.0),
     "the batch's variance is biased: divide by m, not by m - 1.": lambda g, x, eps: (
         -(g * (x - x.mean(0))).sum(0) / 2 * _root(x, eps, correction=1) ** -3
@@ -455,8 +498,10 @@ GRADIENT_SLIPS = {
         lambda g, xhat, m: g - m * g.mean(0) - _along(g, xhat)
     ),
     "the gain is missing: g = w dy.": _without_gain,
-    "the gain is missing in the two means: g = w dy stands in all three terms.": _gain_in_the_first_term,
-    "the means run over the batch, dim 0; yours run over the features, which is LayerNorm.": _changed(
+    "the gain is missing in the two means: "
+    "g = w dy stands in all three terms.": _gain_in_the_first_term,
+    "the means run over the batch, dim 0; yours run over the features, "
+    "which is LayerNorm.": _changed(
         lambda g, xhat, m: g - g.mean(1, True) - xhat * (g * xhat).mean(1, True)
     ),
     "means per channel; yours run over everything.": _changed(
@@ -551,7 +596,9 @@ FOLD_SLIPS = {
 # Exercise 8: the patients, made after published layers
 
 
-def _layer(batch_correction=0, buffer_correction=1, frozen=False, one_pass=False, eval_updates=False):
+def _layer(
+    batch_correction=0, buffer_correction=1, frozen=False, one_pass=False, eval_updates=False
+):
     """F.batch_norm for vectors (N, C); every argument that is not its default is a bug."""
 
     def layer(x, running_mean, running_var, weight, bias, training=False, momentum=0.1, eps=1e-5):
@@ -571,13 +618,17 @@ def _layer(batch_correction=0, buffer_correction=1, frozen=False, one_pass=False
 
 
 PATIENTS = {  # layer: what its author's tests did not look at
-    _layer(batch_correction=1): "its y divides the variance by m - 1. Compare y in training with torch's.",
+    _layer(
+        batch_correction=1
+    ): "its y divides the variance by m - 1. Compare y in training with torch's.",
     _layer(buffer_correction=0): "its running_var is biased. Compare BOTH buffers with torch's.",
     _layer(frozen=True): (
-        "its statistics carry no gradient; every output is right. Compare the gradient in x with torch's."
+        "its statistics carry no gradient; every output is right. "
+        "Compare the gradient in x with torch's."
     ),
     _layer(eval_updates=True): (
-        "it updates the buffers in evaluation. Compare the buffers after a call with training=False."
+        "it updates the buffers in evaluation. "
+        "Compare the buffers after a call with training=False."
     ),
     _layer(one_pass=True): (
         "its variance is mean(x^2) - mean(x)^2, which cancels. Try data with a mean of a million."

@@ -1,4 +1,5 @@
-"""Checks of lesson 00b: powers of a matrix, the scale of a logit, the size of residual branches, clipping.
+"""Checks of lesson 00b: powers of a matrix,
+the scale of a logit, the size of residual branches, clipping.
 
 Each table below maps what a check says to the wrong formula that earns it.
 """
@@ -61,9 +62,8 @@ RATE = {
 }
 SCALES = {  # v: MOMENTS and the variance of the logit
     "1/sqrt(d) is right for means 0 and variances 1 only.": lambda v: v.d**-0.5,
-    "1/d is for a mean of d terms; a sum of d independent ones has d times the variance.": lambda v: (
-        1 / v.d
-    ),
+    "1/d is for a mean of d terms; a sum of d independent ones "
+    "has d times the variance.": lambda v: 1 / v.d,
     "the means are missing: where q's mean is not 0, k's variance passes through it.": (
         lambda v: 1 / (math.sqrt(v.d) * v.std_q * v.std_k)
     ),
@@ -115,9 +115,8 @@ CLIPS = {  # gradients g, their joint norm n -> the clipped gradients
 SMALLEST = 0.5  # of size times number of blocks: below, the branches are as good as switched off
 BRANCHES = (10, 64, 1000)  # numbers of blocks
 SIZES = {  # of the number of blocks
-    "1 / sqrt(K) is for branches that point in random directions; here they may all point in one.": (
-        lambda K: K**-0.5
-    ),
+    "1 / sqrt(K) is for branches that point in random directions; "
+    "here they may all point in one.": (lambda K: K**-0.5),
     "1 / K^2 switches the branches off: size times K has to be at least 0.5.": lambda K: K**-2,
     "0 switches the branches off: size times K has to be at least 0.5.": lambda K: 0.0,
     "1 is the full size: each block may double the gradient.": lambda K: 1.0,
@@ -150,7 +149,9 @@ def growth(student) -> None:
         "peak: the last step counts, too: t = 1..steps, and range(1, steps) ends before it.": gains[
             0
         ].item(),
-        "peak: with steps = 2 only two steps count; yours looks beyond `steps`.": gains.max().item(),
+        "peak: with steps = 2 only two steps count; yours looks beyond `steps`.": (
+            gains.max().item()
+        ),
     }
     expect(peak, gains[1].item(), slips, "peak for steps = 2, where it still grows,")
 
@@ -160,7 +161,9 @@ RESULTS = ("first", "peak", "rate")
 
 @exercise("Exercise 2 (the scale of a logit)")
 def scale(student) -> None:
-    """student(d, mean_q, std_q, mean_k, std_k): what gives q.k, of independent entries, variance 1."""
+    """student(d, mean_q, std_q, mean_k, std_k):
+    what gives q.k, of independent entries, variance 1.
+    """
     m = SimpleNamespace(**MOMENTS)
     m.variance = measures.logit_variance(m.d, m.std_q, m.std_k, m.mean_q, m.mean_k)
     slips = {message: wrong(m) for message, wrong in SCALES.items()}
@@ -254,7 +257,9 @@ def _flat(tensors) -> Tensor:
 
 
 def _clipped(student, gradients: list[Tensor], limit: float = LIMIT) -> Tensor:
-    """What the student makes of copies, in one vector; Slip if it wrote into them or changed shapes."""
+    """What the student makes of copies, in one vector;
+    Slip if it wrote into them or changed shapes.
+    """
     given = [g.clone() for g in gradients]
     got = parts(student(given, limit), *(f"tensor {i + 1}" for i in range(len(gradients))))
     if len(given) != len(gradients) or not all(map(torch.equal, given, gradients)):

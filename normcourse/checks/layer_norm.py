@@ -26,7 +26,9 @@ def by_hand(answer) -> None:
     centred = row - 2
     xhat = centred / 2  # the variance is 3, with eps 4, its root 2
     divisors = {
-        "eps stands inside the root: the root of 3 + 1, not the root of 3 plus 1.": math.sqrt(3) + 1,
+        "eps stands inside the root: the root of 3 + 1, not the root of 3 plus 1.": (
+            math.sqrt(3) + 1
+        ),
         "eps is missing: add it to the variance before you take the root.": math.sqrt(3),
         "the variance is the MEAN of the squares: divide their sum by 4.": math.sqrt(13),
         "the variance divides by D = 4, not by D - 1 = 3.": math.sqrt(5),
@@ -39,7 +41,9 @@ def by_hand(answer) -> None:
         "the gain is missing: multiply by it before you add the bias.": xhat + bias,
         "the bias comes after the gain: multiply first, then add.": (xhat + bias) * weight,
         "the mean is not subtracted: that is RMSNorm.": row / math.sqrt(8) * weight + bias,
-        "the mean is subtracted from the row; what you divide is still the row.": row / 2 * weight + bias,
+        "the mean is subtracted from the row; what you divide is still the row.": (
+            row / 2 * weight + bias
+        ),
     }
     expect(_numbers(answer), xhat * weight + bias, slips, what="the row", rtol=5e-3, atol=5e-3)
 
@@ -149,7 +153,8 @@ LAYER_NORM_SLIPS = {
     "eps belongs inside the root, added to the variance, not to the standard deviation.": _row_slip(
         lambda x, dims, eps: _centred(x, dims) / (_deviation(x, dims) + eps)
     ),
-    "that is torch's std() + eps: divide by D, not by D - 1, and put eps inside the root.": _row_slip(
+    "that is torch's std() + eps: divide by D, not by D - 1, "
+    "and put eps inside the root.": _row_slip(
         lambda x, dims, eps: _centred(x, dims) / (_deviation(x, dims, 1) + eps)
     ),
     "that has length 1: the variance is the MEAN of the squares, not their sum.": _row_slip(
@@ -167,24 +172,26 @@ LAYER_NORM_SLIPS = {
     "the mean is not subtracted from x: that is RMSNorm.": _row_slip(
         lambda x, dims, eps: x / torch.sqrt(_mean_square(x, dims) + eps)
     ),
-    "the mean is subtracted, but not divided by anything.": _row_slip(lambda x, dims, eps: _centred(x, dims)),
-    "wrong axes: these statistics run over the leading dimensions, that is over the samples.": _axis_slip(
-        _leading
+    "the mean is subtracted, but not divided by anything.": (
+        _row_slip(lambda x, dims, eps: _centred(x, dims))
     ),
+    "wrong axes: these statistics run over the leading dimensions, "
+    "that is over the samples.": _axis_slip(_leading),
     "wrong axes: only the last one was reduced; normalized_shape may have two.": _axis_slip(
         lambda dims, shape: (-1,)
     ),
     "wrong axes: one mean for the whole tensor; every sample has its own.": _axis_slip(
         lambda dims, shape: tuple(range(dims))
     ),
-    "the axes are fixed at the last two; len(normalized_shape) says how many there are.": _axis_slip(
-        _last_two
-    ),
+    "the axes are fixed at the last two; "
+    "len(normalized_shape) says how many there are.": _axis_slip(_last_two),
     "keepdim=True is missing: the statistics are lined up with the wrong axes.": _unkept,
     "the bias is missing.": _affine_slip(lambda xhat, w, b: xhat * w),
     "the gain (weight) is missing.": _affine_slip(lambda xhat, w, b: xhat + b),
     "gain and bias are missing.": _affine_slip(lambda xhat, w, b: xhat),
-    "the bias is multiplied by the gain: add it last.": _affine_slip(lambda xhat, w, b: (xhat + b) * w),
+    "the bias is multiplied by the gain: add it last.": (
+        _affine_slip(lambda xhat, w, b: (xhat + b) * w)
+    ),
     "gain and bias come after the normalization, not before.": _affine_first,
     "the gain is one number here; every feature has its own.": _affine_slip(
         lambda xhat, w, b: xhat * w.mean() + b
@@ -209,7 +216,8 @@ GRADIENT_SLIPS = {
             + b
         )
     ),
-    "the values are right, but the variance is cut off from x; the gradient must flow through it.": (
+    "the values are right, but the variance is cut off from x; "
+    "the gradient must flow through it.": (
         lambda x, shape, w, b, eps: (
             _centred(x, _trailing(shape))
             / torch.sqrt(x.var(_trailing(shape), keepdim=True, correction=0) + eps).detach()
@@ -226,12 +234,13 @@ def _check_large_mean(student) -> None:
     zeros = torch.zeros(64, dtype=x.dtype)
     got = student(x, (64,), ones, zeros, 1e-5)
     want = functional.layer_norm(x, (64,), ones, zeros)
-    tolerance = 1e-2  # the mean is rounded to 1e4 * 6e-8; mean of squares minus squared mean misses by 1
+    # the mean is rounded to 1e4 * 6e-8; mean of squares minus squared mean misses by 1
+    tolerance = 1e-2
     comparable = isinstance(got, Tensor) and got.shape == want.shape
     if comparable and not torch.allclose(got.to(want.dtype), want, 0, tolerance):
         raise Slip(
-            "right on small numbers, lost at mean 10,000 in float32: mean of squares minus squared mean "
-            "cancels. Subtract the mean first, then square."
+            "right on small numbers, lost at mean 10,000 in float32: mean of squares minus squared "
+            "mean cancels. Subtract the mean first, then square."
         )
     expect(got, want, what="the output in float32", rtol=0.0, atol=tolerance)
 
@@ -241,7 +250,9 @@ def _check_large_mean(student) -> None:
 
 @exercise("Exercise 3 (how the size moves)")
 def size_gradient(student) -> None:
-    """student(x, eps) -> the gradient of s = sqrt(variance + eps) for each row of x.  [EQ-LN-JACOBIAN]"""
+    """student(x, eps) -> the gradient of s = sqrt(variance + eps) for each row of x.
+    [EQ-LN-JACOBIAN]
+    """
     cases = [
         {"x": 1 + draw(3, 5, seed=1), "eps": 0.5},
         {"x": 2 + draw(2, 4, 7, seed=2), "eps": 0.1},
@@ -259,13 +270,16 @@ def _size_gradient(x: Tensor, eps: float) -> Tensor:
 
 
 SIZE_SLIPS = {
-    "that is the normalized row; the factor 1/D of the mean of squares is missing.": lambda x, eps: (
+    "that is the normalized row; "
+    "the factor 1/D of the mean of squares is missing.": lambda x, eps: (
         _centred(x, -1) / _size(x, eps)
     ),
     "the mean moves with x as well: the centred row stands here, not x.": lambda x, eps: (
         x / (x.shape[-1] * _size(x, eps))
     ),
-    "that is the gradient of s squared: divide it by 2 s.": lambda x, eps: 2 * _centred(x, -1) / x.shape[-1],
+    "that is the gradient of s squared: divide it by 2 s.": lambda x, eps: (
+        2 * _centred(x, -1) / x.shape[-1]
+    ),
     "both sides have a factor 2, which cancels: yours is half as large.": lambda x, eps: (
         _size_gradient(x, eps) / 2
     ),
@@ -280,7 +294,9 @@ SIZE_SLIPS = {
     "the mean divides by D, not by D - 1.": lambda x, eps: (
         _size_gradient(x, eps) * x.shape[-1] / (x.shape[-1] - 1)
     ),
-    "the sign: s grows when an entry moves away from the mean.": lambda x, eps: -_size_gradient(x, eps),
+    "the sign: s grows when an entry moves away from the mean.": lambda x, eps: (
+        -_size_gradient(x, eps)
+    ),
     "sum over ALL entries i: you kept only i = j; the others cancel the 1/D.": lambda x, eps: (
         _size_gradient(x, eps) * (1 - 1 / x.shape[-1])
     ),
@@ -292,7 +308,9 @@ SIZE_SLIPS = {
 
 @exercise("Exercise 4 (the backward pass)")
 def backward(student) -> None:
-    """student(dy, x, weight, eps) -> dx, dw, db for rows (N, D), without a D x D matrix.  [EQ-LN-GRAD]"""
+    """student(dy, x, weight, eps) -> dx, dw, db for rows (N, D), without a D x D matrix.
+    [EQ-LN-GRAD]
+    """
     cases = [_backward_case(5, 3, eps=0.5), _backward_case(2, 7, eps=0.1)]
     watched = forbid(student, "autograd", "jacobian", "normlib", largest=20)  # 7 x 7 is more
     calls(watched, _backward, *cases, slips=BACKWARD_SLIPS, what=("dx", "dw", "db"))
@@ -375,7 +393,9 @@ BACKWARD_SLIPS = {
     "dw: divide the centred row by s: xhat belongs here.": _backward_slip(
         dw=lambda dy, xhat, x, s: (dy * xhat * s).sum(0)
     ),
-    "dw: sum over the rows, do not average.": _backward_slip(dw=lambda dy, xhat, x, s: (dy * xhat).mean(0)),
+    "dw: sum over the rows, do not average.": (
+        _backward_slip(dw=lambda dy, xhat, x, s: (dy * xhat).mean(0))
+    ),
     "dw and db: sum over the rows, do not average.": _backward_slip(
         dw=lambda dy, xhat, x, s: (dy * xhat).mean(0), db=lambda dy: dy.mean(0)
     ),
@@ -453,7 +473,8 @@ def _of_the_group(values: Tensor, num_groups: int) -> Tensor:
 
 
 GROUP_NORM_SLIPS = {
-    "the statistics also run over the positions, not only over the channels of a group.": _group_slip(
+    "the statistics also run over the positions, "
+    "not only over the channels of a group.": _group_slip(
         lambda groups, eps: _standardize(groups, 2, eps=eps)
     ),
     "the statistics run over the batch, too; every sample has its own.": _group_slip(
@@ -470,7 +491,8 @@ GROUP_NORM_SLIPS = {
     "eps is an argument; yours is fixed at 1e-5.": _group_slip(
         lambda groups, eps: _standardize(groups, (2, 3), eps=1e-5)
     ),
-    "eps belongs inside the root, added to the variance, not to the standard deviation.": _group_slip(
+    "eps belongs inside the root, added to the variance, "
+    "not to the standard deviation.": _group_slip(
         lambda groups, eps: _centred(groups, (2, 3)) / (_deviation(groups, (2, 3)) + eps)
     ),
     "the mean of the group is not subtracted.": _group_slip(
@@ -487,10 +509,13 @@ GROUP_NORM_SLIPS = {
     ),
     "there is one gain per channel, not per group.": _group_affine_slip(
         lambda xhat, w, b, groups: (
-            xhat * _per_channel(_of_the_group(w, groups), xhat) + _per_channel(_of_the_group(b, groups), xhat)
+            xhat * _per_channel(_of_the_group(w, groups), xhat)
+            + _per_channel(_of_the_group(b, groups), xhat)
         )
     ),
-    "the bias is missing.": _group_affine_slip(lambda xhat, w, b, groups: xhat * _per_channel(w, xhat)),
+    "the bias is missing.": (
+        _group_affine_slip(lambda xhat, w, b, groups: xhat * _per_channel(w, xhat))
+    ),
     "the gain (weight) is missing.": _group_affine_slip(
         lambda xhat, w, b, groups: xhat + _per_channel(b, xhat)
     ),
@@ -531,9 +556,13 @@ def _compare_axes(name: str, given: set[int], right: set[int]) -> None:
     if given == right:
         return
     if given == set(range(COUNT)) - right:
-        raise Slip(f"{name}: those are the axes that it keeps apart; name those that it averages over.")
+        raise Slip(
+            f"{name}: those are the axes that it keeps apart; name those that it averages over."
+        )
     if not given:
-        raise Slip(f"{name}: no axis at all would be an element-wise layer, and other inputs do move it.")
+        raise Slip(
+            f"{name}: no axis at all would be an element-wise layer, and other inputs do move it."
+        )
     if given < right:
         raise Slip(f"{name}: an axis is missing; move an input along each of the others and look.")
     if given > right:

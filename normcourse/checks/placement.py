@@ -1,4 +1,6 @@
-"""Checks of lesson 02a: the four places of a norm, a Pre-LN stack, its stream, warm-up, LayerNorm scaling."""
+"""Checks of lesson 02a: the four places of a norm,
+a Pre-LN stack, its stream, warm-up, LayerNorm scaling.
+"""
 
 import math
 from functools import partial
@@ -30,7 +32,9 @@ PLACES = {
 }
 PLACE_SLIPS = {
     "pre": {
-        "pre: that is Post-LN. The norm stands on the branch's input, not on the sum.": PLACES["post"],
+        "pre: that is Post-LN. The norm stands on the branch's input, not on the sum.": (
+            PLACES["post"]
+        ),
         "pre: the shortcut goes through the norm. Add x itself, not norm(x).": (
             lambda x, F, norm: norm(x) + F(norm(x))
         ),
@@ -74,7 +78,13 @@ def placements(student) -> None:
             {"x": 1 + draw(*shape, seed=seed), "F": _branch, "norm": _norm}
             for seed, shape in enumerate([(3, 4), (2, 3, 5)])
         ]
-        calls(chosen, reference, *cases, slips=PLACE_SLIPS[placement], what=f"the output of {placement!r}")
+        calls(
+            chosen,
+            reference,
+            *cases,
+            slips=PLACE_SLIPS[placement],
+            what=f"the output of {placement!r}",
+        )
 
 
 # Exercise 2
@@ -92,10 +102,16 @@ def _stack(x, branches, norms, step) -> Tensor:
 
 
 STACK_SLIPS = {
-    "that is Post-LN: the norm stands on the branch's input, not on the sum.": lambda h, F, n: n(h + F(h)),
-    "the shortcut goes through the norm: add h itself, not norm(h).": lambda h, F, n: n(h) + F(n(h)),
+    "that is Post-LN: the norm stands on the branch's input, not on the sum.": lambda h, F, n: n(
+        h + F(h)
+    ),
+    "the shortcut goes through the norm: add h itself, not norm(h).": lambda h, F, n: (
+        n(h) + F(n(h))
+    ),
     "the shortcut is missing: each block adds its branch to h.": lambda h, F, n: F(n(h)),
-    "the norm stands on the branch's output; Pre-LN has it on the input.": lambda h, F, n: h + n(F(h)),
+    "the norm stands on the branch's output; Pre-LN has it on the input.": lambda h, F, n: (
+        h + n(F(h))
+    ),
     "there is no norm in the blocks.": lambda h, F, n: h + F(h),
     "the sum is normalized, too: the stream stays free of norms.": lambda h, F, n: n(h + F(n(h))),
 }
@@ -128,7 +144,9 @@ def _stack_slips(x, branches, norms, right) -> dict[str, Tensor]:
     to_x = _stack(x, branches, norms, lambda h, F, n: x + F(n(h)))
     shared = _stack(x, branches, norms, lambda h, F, n: h + F(norms[0](h)))
     return slips | {
-        "every block adds to the first x; it should add to the output of the block before.": norms[-1](to_x),
+        "every block adds to the first x; it should add to the output of the block before.": (
+            norms[-1](to_x)
+        ),
         "all blocks use the first norm; each has its own.": norms[-1](shared),
         "the last norm is missing: nothing normalizes the stream that leaves the stack.": right,
         "the last norm is the one behind the blocks, norms[-1].": norms[-2](right),
@@ -184,7 +202,9 @@ def _rate(step: int, warmup: int, peak: float) -> float:
 
 
 RATE_SLIPS = {  # of the step, the warm-up and the peak
-    "step 0 has to move: its rate is not 0. Count the first step as 1.": lambda s, w, p: p * min(1.0, s / w),
+    "step 0 has to move: its rate is not 0. Count the first step as 1.": lambda s, w, p: (
+        p * min(1.0, s / w)
+    ),
     "step number `warmup` is the first with the full rate; yours is one step early.": (
         lambda s, w, p: p * min(1.0, (s + 1) / w)
     ),
@@ -198,7 +218,9 @@ RATE_SLIPS = {  # of the step, the warm-up and the peak
     "a warm-up rises on a straight line; yours has a square.": (
         lambda s, w, p: p * min(1.0, ((s + 1) / (w + 1)) ** 2)
     ),
-    "during the warm-up the rate rises; yours stays at 0 until its end.": lambda s, w, p: p * (s >= w),
+    "during the warm-up the rate rises; yours stays at 0 until its end.": lambda s, w, p: (
+        p * (s >= w)
+    ),
     "that falls again behind the peak; stay there.": (
         lambda s, w, p: p * min((s + 1) / (w + 1), (w + 1) / (s + 1))
     ),
@@ -231,7 +253,9 @@ SCALED_SLIPS = {
     "divide behind the norm: a norm undoes what was divided before it.": (
         lambda k, x, F, norm: x + F(norm(x / k**0.5))
     ),
-    "the shortcut goes through the norm: add x itself.": lambda k, x, F, norm: norm(x) + F(norm(x) / k**0.5),
+    "the shortcut goes through the norm: add x itself.": lambda k, x, F, norm: (
+        norm(x) + F(norm(x) / k**0.5)
+    ),
     "the shortcut is missing.": lambda k, x, F, norm: F(norm(x) / k**0.5),
     "blocks are counted from 1: block l has the root of l, not of l + 1.": (
         lambda k, x, F, norm: x + F(norm(x) / (k + 1) ** 0.5)

@@ -1,4 +1,6 @@
-"""Checks of lesson 02b: Welford's step, two workers, the gradient of weight norm, one power step."""
+"""Checks of lesson 02b: Welford's step, two workers,
+the gradient of weight norm, one power step.
+"""
 
 import torch
 from torch import Tensor
@@ -20,7 +22,9 @@ def _step(count, mean, m2, value) -> tuple:
 
 
 def _with_m2(m2_of):
-    """A step with another m2: a function of count, m2, the distances to the old and to the new mean."""
+    """A step with another m2: a function of count, m2,
+    the distances to the old and to the new mean.
+    """
 
     def wrong(count, mean, m2, value):
         _, new, _ = _step(count, mean, m2, value)
@@ -38,12 +42,10 @@ def _with_mean(mean_of):
 
 
 STEP_SLIPS = {
-    "m2: multiply the distance to the OLD mean with the distance to the NEW one; yours are both the old.": (
-        _with_m2(lambda n, m2, old, new: m2 + old**2)
-    ),
-    "m2: multiply the distance to the OLD mean with the distance to the NEW one; yours are both the new.": (
-        _with_m2(lambda n, m2, old, new: m2 + new**2)
-    ),
+    "m2: multiply the distance to the OLD mean with the distance to the NEW one; "
+    "yours are both the old.": (_with_m2(lambda n, m2, old, new: m2 + old**2)),
+    "m2: multiply the distance to the OLD mean with the distance to the NEW one; "
+    "yours are both the new.": (_with_m2(lambda n, m2, old, new: m2 + new**2)),
     "m2 is a sum: add to the old one.": _with_m2(lambda n, m2, old, new: old * new),
     "m2 is the sum of squares, not yet the variance: divide it at the very end.": (
         _with_m2(lambda n, m2, old, new: (m2 + old * new) / (n + 1))
@@ -51,14 +53,15 @@ STEP_SLIPS = {
     "m2: that is the running variance; m2 is not divided by the count.": (
         _with_m2(lambda n, m2, old, new: m2 + old * new / (n + 1))
     ),
-    "m2: the distances multiply; yours are added.": _with_m2(lambda n, m2, old, new: m2 + old + new),
+    "m2: the distances multiply; yours are added.": (
+        _with_m2(lambda n, m2, old, new: m2 + old + new)
+    ),
     "the mean moves by the distance over the NEW count.": _with_mean(
         lambda n, mean, x: mean + (x - mean) / n
     ),
     "the mean moves by a part of the distance, not by all of it.": _with_mean(lambda n, mean, x: x),
-    "the mean: that is the average of the old mean and the value; the old mean counts more often.": (
-        _with_mean(lambda n, mean, x: (mean + x) / 2)
-    ),
+    "the mean: that is the average of the old mean and the value; "
+    "the old mean counts more often.": (_with_mean(lambda n, mean, x: (mean + x) / 2)),
     "the mean moves away from the value: the sign is turned.": (
         _with_mean(lambda n, mean, x: mean - (x - mean) / (n + 1))
     ),
@@ -112,7 +115,9 @@ def merge(student) -> None:
     expect(got[2], 51.2, M2_SLIPS, "m2")
     *_, m2 = parts(student((2, 1e9 + 3, 2.0), (3, 1e9 + 9, 6.0)), *TRIPLE)
     if abs(float(m2) - 51.2) > 0.01:  # means near 1e9 are rounded to 1e-7
-        raise Slip("m2 is lost at mean 1e9: no mean may be squared, only the difference of two means.")
+        raise Slip(
+            "m2 is lost at mean 1e9: no mean may be squared, only the difference of two means."
+        )
 
 
 # Exercise 3
@@ -168,7 +173,9 @@ WN_SLIPS = {
     "dv: the length belongs to one row: each unit has its own.": _with_dv(
         lambda d, v, g, n, p: g / v.norm() * (d - v * p / v.norm() ** 2)
     ),
-    "dg: divide by the length: the weights are g times v over its length.": _with_dg(lambda d, v, g, n, p: p),
+    "dg: divide by the length: the weights are g times v over its length.": (
+        _with_dg(lambda d, v, g, n, p: p)
+    ),
     "dg: g itself is no factor of it.": _with_dg(lambda d, v, g, n, p: g * p / n),
     "dg: sum over the inputs of a unit, keep one number for each: shape (out, 1).": _with_dg(
         lambda d, v, g, n, p: (p / n).squeeze(1)
@@ -181,7 +188,11 @@ WN_SLIPS = {
 def weight_norm_backward(student) -> None:
     """student(dW, v, g) -> (dv, dg) for dW, v (out, in) and g (out, 1)."""
     cases = [
-        {"dW": draw(*shape, seed=1), "v": 1 + draw(*shape, seed=2), "g": 2 + draw(shape[0], 1, seed=3)}
+        {
+            "dW": draw(*shape, seed=1),
+            "v": 1 + draw(*shape, seed=2),
+            "g": (2 + draw(shape[0], 1, seed=3)),
+        }
         for shape in ((3, 4), (5, 2))
     ]
     student = forbid(student, "autograd", "normlib")
@@ -201,7 +212,8 @@ def _power_but(step):
 
 
 POWER_SLIPS = {
-    "divide u W by its length before you go back through W: c is too large by that length.": _power_but(
+    "divide u W by its length before you go back through W: "
+    "c is too large by that length.": _power_but(
         lambda W, u, a: ((W @ a) / (W @ a).norm(), (W @ a).norm())
     ),
     "the next u has length 1: divide it by c.": _power_but(
@@ -227,7 +239,9 @@ POWER_SLIPS = {
     ),
     "that is two steps; do one.": _power_but(lambda W, u, a: _power(W, _power(W, u)[0])),
     "the sign of u is turned.": _power_but(lambda W, u, a: (-_power(W, u)[0], _power(W, u)[1])),
-    "c is a length, and yours is negative.": _power_but(lambda W, u, a: (_power(W, u)[0], -_power(W, u)[1])),
+    "c is a length, and yours is negative.": (
+        _power_but(lambda W, u, a: (_power(W, u)[0], -_power(W, u)[1]))
+    ),
 }
 
 

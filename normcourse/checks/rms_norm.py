@@ -13,19 +13,21 @@ from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, exercise, expect, parts
 from normlib import functional, gradients, layers
 
-MAX_DIFFERING = 0.02  # of half-precision outputs: float32 instead of float64 inside moves well under 0.1 %
+# of half-precision outputs: float32 instead of float64 inside moves well under 0.1 %
+MAX_DIFFERING = 0.02
 
 
 @exercise("Exercise 1 (variance that is left)")
 def variance_left(answer) -> None:
     """Variance of RMSNorm's output for a row of mean 2 and variance 5, eps = 0.  [EQ-RMS-VAR]"""
     slips = {
-        "1 is what LayerNorm leaves. RMSNorm divides by the root mean square, not by the deviation.": 1.0,
+        "1 is what LayerNorm leaves. RMSNorm divides by the root mean square, "
+        "not by the deviation.": 1.0,
         "4/9 is the share of the mean in the mean square; the variance is the other part.": 4 / 9,
         "5/3 divides the variance by the RMS; a variance is divided by its square.": 5 / 3,
         "1/3 is 1 - mean/RMS; the mean's share is the square of mean/RMS.": 1 / 3,
-        "-1/3 starts from 1/9 in place of 1; the output's mean square is 1, and no variance is negative.": -1
-        / 3,
+        "-1/3 starts from 1/9 in place of 1; the output's mean square is 1, "
+        "and no variance is negative.": -1 / 3,
         "5/81 divides by the mean square twice.": 5 / 81,
         "5/4 divides by the squared mean; the mean square is variance plus squared mean.": 5 / 4,
         "5/7 adds the mean, not its square: the mean square is variance plus SQUARED mean.": 5 / 7,
@@ -37,7 +39,9 @@ def variance_left(answer) -> None:
 
 @exercise("Exercise 2 (rms_norm)")
 def rms_norm(student) -> None:
-    """student(x, weight, eps) in float64, its gradient, then float16 and bfloat16.  [EQ-RMS] [EQ-RMS-GRAD]"""
+    """student(x, weight, eps) in float64, its gradient, then float16 and bfloat16.
+    [EQ-RMS] [EQ-RMS-GRAD]
+    """
     _float64_rows(student)
     _gradient(student)
     _half_rows(student)
@@ -45,7 +49,9 @@ def rms_norm(student) -> None:
 
 @exercise("Exercise 4 (fold the centring)")
 def fold_centring(student) -> None:
-    """student(weight, bias) -> the same for the layer that writes the centred row.  [EQ-RMS-FOLD]"""
+    """student(weight, bias) -> the same for the layer that writes the centred row.
+    [EQ-RMS-FOLD]
+    """
     for out, inputs in ((5, 5), (6, 3)):
         weight, bias = draw(out, inputs), 2 + draw(out, seed=1)
         weight_before, bias_before = weight.clone(), bias.clone()
@@ -56,7 +62,9 @@ def fold_centring(student) -> None:
         slips = {
             "the bias is part of the row that is written: subtract its mean too.": bias,
             "the bias is centred, not dropped: subtract its mean from it.": torch.zeros(out),
-            "bias.mean() is only the part to subtract: return bias - bias.mean().": bias.mean().expand(out),
+            "bias.mean() is only the part to subtract: return bias - bias.mean().": (
+                bias.mean().expand(out)
+            ),
         }
         expect(got_bias, bias - bias.mean(), slips, "the bias")
 
@@ -67,16 +75,20 @@ def gemma_rms_norm(student) -> None:
     x, stored, eps = 1 + draw(4, 4), 0.3 * draw(4, seed=1), 0.1
     xhat = functional.rms_norm(x, (4,), eps=eps)
     slips = {
-        "the gain is 1 + stored: with stored = 0 the norm returns the normalized row, not 0.": xhat * stored,
-        "1 + stored is the gain: put the sum in parentheses before you multiply.": 1 + stored * xhat,
+        "the gain is 1 + stored: with stored = 0 the norm returns the normalized row, not 0.": (
+            xhat * stored
+        ),
+        "1 + stored is the gain: put the sum in parentheses before you multiply.": (
+            1 + stored * xhat
+        ),
         "stored is a gain, not a bias: multiply by 1 + stored.": xhat + stored,
         "the gain is missing: multiply by 1 + stored.": xhat,
         "the gain is 1 + stored, not 1 - stored.": xhat * (1 - stored),
-        "scale after the norm: you multiply x before its mean square is taken.": functional.rms_norm(
-            x * (1 + stored), (4,), eps=eps
-        ),
+        "scale after the norm: you multiply x before "
+        "its mean square is taken.": functional.rms_norm(x * (1 + stored), (4,), eps=eps),
     }
-    # float32 inside is what the exercise asks for, so float64 input may come out with float32's accuracy.
+    # float32 inside is what the exercise asks for, so float64 input may come out with float32's
+    # accuracy.
     expect(_call(student, x, stored, eps), xhat * (1 + stored), slips, rtol=1e-5, atol=1e-6)
 
     _gemma_in_bfloat16(student)
@@ -85,9 +97,13 @@ def gemma_rms_norm(student) -> None:
 
 @exercise("Exercise 5 (fold a network)")
 def fold_network(student) -> None:
-    """student(net) -> a net with RMSNorm in place of LayerNorm and the same outputs.  [EQ-RMS-FOLD]"""
+    """student(net) -> a net with RMSNorm in place of LayerNorm and the same outputs.
+    [EQ-RMS-FOLD]
+    """
     for seed, (depth, width) in enumerate(((1, 8), (3, 12))):
-        net = _restless(training.transformer(layers.LayerNorm, depth=depth, width=width, heads=2), seed)
+        net = _restless(
+            training.transformer(layers.LayerNorm, depth=depth, width=width, heads=2), seed
+        )
         before = copy.deepcopy(net.state_dict())
         x = draw(5, 64, seed=9)
         want = net(x).detach()
@@ -95,43 +111,55 @@ def fold_network(student) -> None:
         if not isinstance(got, nn.Module):
             raise Slip(f"expected a network, got {describe(got)}. Return the new net.")
         after = net.state_dict()
-        if list(after) != list(before) or any(not torch.equal(after[name], before[name]) for name in before):
+        if list(after) != list(before) or any(
+            not torch.equal(after[name], before[name]) for name in before
+        ):
             raise Slip("the net that was passed in has changed. Work on copy.deepcopy(net).")
         kinds = [type(module).__name__ for module in got.modules()]
         if "LayerNorm" in kinds:
             raise Slip(
-                f"{kinds.count('LayerNorm')} LayerNorm left: each becomes an RMSNorm, the last one too."
+                f"{kinds.count('LayerNorm')} LayerNorm left: each becomes an RMSNorm, "
+                "the last one too."
             )
         if kinds.count("RMSNorm") != 2 * depth + 1:
             raise Slip(f"expected {2 * depth + 1} RMSNorm, found {kinds.count('RMSNorm')}.")
-        wrong = {text: _converted(net, **left_out)(x).detach() for text, left_out in NETWORK_SLIPS.items()}
+        wrong = {
+            text: _converted(net, **left_out)(x).detach()
+            for text, left_out in NETWORK_SLIPS.items()
+        }
         expect(got(x).detach(), want, wrong, "the logits", rtol=1e-8, atol=1e-10)
 
 
 NETWORK_SLIPS = {
-    "the layers are swapped, and nothing is folded: centre everything that writes to the stream, and pass "
-    "each norm's bias on to its reader.": {"writers": (), "biases": False},
-    "the writers are not centred: embed, positions, and the last Linear of each branch.": {"writers": ()},
+    "the layers are swapped, and nothing is folded: centre everything that writes to the stream, "
+    "and pass each norm's bias on to its reader.": {"writers": (), "biases": False},
+    "the writers are not centred: embed, positions, and the last Linear of each branch.": {
+        "writers": ()
+    },
     "the positions are a writer, too: subtract the mean of each row of positions.weight.": {
         "writers": ("embed", "branches")
     },
     "embed is a writer, too: it is the first that writes to the stream.": {
         "writers": ("positions", "branches")
     },
-    "the branches write to the stream: centre attention's output and the second Linear of each MLP.": {
+    "the branches write to the stream: "
+    "centre attention's output and the second Linear of each MLP.": {
         "writers": ("embed", "positions")
     },
     "attention's output is a writer, too.": {"writers": ("embed", "positions", "mlp")},
-    "the second Linear of each MLP is a writer, too.": {"writers": ("embed", "positions", "attention")},
+    "the second Linear of each MLP is a writer, too.": {
+        "writers": ("embed", "positions", "attention")
+    },
     "the norms' biases are lost: add weight @ norm.bias to the bias of the layer that reads.": {
         "biases": False
     },
     "the last norm's bias is lost: the head reads it.": {"last_bias": False},
     "the norms' gains are lost: the new layer needs the old one's weight.": {"gains": False},
-    "the mean over the output units is axis 0 of a weight; over axis 1 you centre the layer's input.": {
-        "axis": 1
+    "the mean over the output units is axis 0 of a weight; "
+    "over axis 1 you centre the layer's input.": {"axis": 1},
+    "the writers' biases are part of what they write: subtract their mean.": {
+        "writer_biases": False
     },
-    "the writers' biases are part of what they write: subtract their mean.": {"writer_biases": False},
     "the bias of a norm is added to the reader as it is; it goes through the reader's weight: "
     "weight @ norm.bias.": {"through": False},
 }
@@ -210,12 +238,15 @@ def _gemma_in_bfloat16(student) -> None:
 
 
 def _float64_rows(student) -> None:
-    x, weight, eps = 1 + draw(4, 4), draw(4, seed=1), 0.5  # square, so that a lost keepdim still broadcasts
+    # square, so that a lost keepdim still broadcasts
+    x, weight, eps = 1 + draw(4, 4), draw(4, seed=1), 0.5
     want = functional.rms_norm(x, (4,), weight, eps)
     got = _call(student, x, weight, eps)
     same_kind = isinstance(got, Tensor) and (got.dtype, got.shape) == (want.dtype, want.shape)
     if same_kind and 1e-10 < (got - want).abs().max() < 1e-5:
-        raise Slip("float64 is computed in float32: use x.to(torch.promote_types(x.dtype, torch.float32)).")
+        raise Slip(
+            "float64 is computed in float32: use x.to(torch.promote_types(x.dtype, torch.float32))."
+        )
     expect(got, want, _rms_slips(x, weight, eps))
     x, weight = draw(2, 3, 5, seed=2), draw(5, seed=3)
     want = functional.rms_norm(x, (5,), weight, eps)
@@ -234,11 +265,17 @@ def _rms_slips(x: Tensor, weight: Tensor, eps: float) -> dict[str, Tensor]:
         "take the root of the mean square before you divide.": q + eps,
         "you multiply by the root mean square; divide by it.": 1 / right,
         "you divide by the standard deviation: use the mean of x squared.": (biased + eps).sqrt(),
-        "you divide by torch's unbiased deviation: use the mean of x squared.": (unbiased + eps).sqrt(),
+        "you divide by torch's unbiased deviation: use the mean of x squared.": (
+            (unbiased + eps).sqrt()
+        ),
         "the mean square is over axis 0: each ROW has its own, over the last axis.": columns,
-        "one mean square for the whole batch: each row has its own.": (x.square().mean() + eps).sqrt(),
+        "one mean square for the whole batch: each row has its own.": (
+            (x.square().mean() + eps).sqrt()
+        ),
         "keepdim=True is missing: (4,) broadcasts along the wrong axis.": right.squeeze(-1),
-        "the mean of the absolute values is not the root mean square.": x.abs().mean(-1, keepdim=True) + eps,
+        "the mean of the absolute values is not the root mean square.": (
+            x.abs().mean(-1, keepdim=True) + eps
+        ),
     }
     outputs = {
         "you subtract the mean: that is LayerNorm.": (x - mean) / (biased + eps).sqrt() * weight,
@@ -264,7 +301,9 @@ def _gradient(student) -> None:
     x_, weight_ = x.detach(), weight.detach()
     want_x, want_weight = gradients.rms_norm_backward(grad_output, x_, (6,), weight_, eps)
     detached = grad_output * weight_ / (x_.square().mean(-1, keepdim=True) + eps).sqrt()
-    slips = {"the mean square is detached: it depends on x, so the gradient passes through it.": detached}
+    slips = {
+        "the mean square is detached: it depends on x, so the gradient passes through it.": detached
+    }
     expect(x.grad, want_x, slips, "the gradient of x")
     expect(weight.grad, want_weight, what="the gradient of weight")
 
@@ -276,8 +315,9 @@ def _half_rows(student) -> None:
         x, weight = draw(64, 256).to(dtype), (1 + 0.1 * draw(256, seed=1)).to(dtype)
         xhat = functional.rms_norm(x.float(), (256,), eps=1e-6)
         slips = {
-            "x was rounded before the gain (Llama's order) and the product again, and two roundings miss the "
-            "nearest value: multiply in float32, round once, at the end.": xhat.to(dtype) * weight
+            "x was rounded before the gain (Llama's order) and the product again, and two "
+            "roundings miss the nearest value: multiply in float32, round once, "
+            "at the end.": xhat.to(dtype) * weight
         }
         truth = functional.rms_norm(x.double(), (256,), weight.double(), 1e-6)
         _expect_rounded(_call(student, x, weight, 1e-6), truth, dtype, slips)
@@ -295,13 +335,15 @@ def _call(student, x: Tensor, weight: Tensor, eps: float) -> Tensor:
 def _no_overflow(output) -> None:
     if isinstance(output, Tensor) and (not output.isfinite().all() or not output.any()):
         raise Slip(
-            "float16 activations of size 300 come out as zeros (or not finite): 256 squared overflows. "
-            "Convert x to float32 before you square it."
+            "float16 activations of size 300 come out as zeros (or not finite): 256 squared "
+            "overflows. Convert x to float32 before you square it."
         )
 
 
 def _expect_rounded(got, truth: Tensor, dtype: torch.dtype, slips: Mapping[str, Tensor]) -> None:
-    """Slip unless got is the float64 truth rounded to dtype, up to a few entries on a rounding boundary."""
+    """Slip unless got is the float64 truth rounded to dtype,
+    up to a few entries on a rounding boundary.
+    """
     want, name = truth.to(dtype), str(dtype).removeprefix("torch.")
     if isinstance(got, Tensor) and got.shape == want.shape and got.dtype != dtype:
         raise Slip(f"{name} input comes out as {got.dtype}: convert back to x.dtype at the end.")
@@ -314,7 +356,8 @@ def _expect_rounded(got, truth: Tensor, dtype: torch.dtype, slips: Mapping[str, 
         if _share_differing(got, wrong) <= MAX_DIFFERING:
             raise Slip(message)
     raise Slip(
-        f"{differing:.0%} of the {name} outputs differ from the correctly rounded ones: compute in float32."
+        f"{differing:.0%} of the {name} outputs differ from the correctly rounded ones: "
+        "compute in float32."
     )
 
 
@@ -324,11 +367,10 @@ def _share_differing(a: Tensor, b: Tensor) -> float:
 
 def _fold_slips(weight: Tensor) -> dict[str, Tensor]:
     slips = {
-        "subtract the mean over the OUTPUT units (axis 0); over axis 1 you centre the layer's input.": (
-            weight - weight.mean(1, keepdim=True)
-        ),
-        "subtract a mean per column (over the output units), not one mean of the whole weight.": weight
-        - weight.mean(),
+        "subtract the mean over the OUTPUT units (axis 0); "
+        "over axis 1 you centre the layer's input.": (weight - weight.mean(1, keepdim=True)),
+        "subtract a mean per column (over the output units), "
+        "not one mean of the whole weight.": weight - weight.mean(),
         "subtract the mean over the output units, not their sum.": weight - weight.sum(0),
         "you added the mean: subtract it.": weight + weight.mean(0),
         "centring only: no division by the deviation.": (weight - weight.mean(0))
@@ -338,7 +380,8 @@ def _fold_slips(weight: Tensor) -> dict[str, Tensor]:
     }
     if weight.shape[0] == weight.shape[1]:
         slips[
-            "weight.mean(1) lacks keepdim and has the wrong axis: average over axis 0, the output units."
+            "weight.mean(1) lacks keepdim and has the wrong axis: average over axis 0, "
+            "the output units."
         ] = weight - weight.mean(1)
     slips["the layout is (out, in), not (in, out): no transpose."] = (weight - weight.mean(0)).T
     return slips

@@ -1,4 +1,5 @@
-"""Checks of lesson 00a: where sigmoid and tanh saturate, Swish's slopes, a sigmoid that passes gradient.
+"""Checks of lesson 00a: where sigmoid and tanh saturate,
+Swish's slopes, a sigmoid that passes gradient.
 
 Each table below maps what a check says to the wrong formula that earns it.
 """
@@ -49,9 +50,8 @@ SIGMOID = {  # of eps e
     ),
 }
 TANH = {  # of alpha a and eps e
-    "alpha is missing from the slope: it is alpha (1 - tanh^2), so compare tanh^2 with 1 - eps / alpha.": (
-        lambda a, e: math.atanh(math.sqrt(1 - e)) / a
-    ),
+    "alpha is missing from the slope: it is alpha (1 - tanh^2), "
+    "so compare tanh^2 with 1 - eps / alpha.": (lambda a, e: math.atanh(math.sqrt(1 - e)) / a),
     "alpha is missing: that is the threshold of tanh(x).": lambda a, e: math.atanh(
         math.sqrt(1 - e)
     ),
@@ -80,21 +80,27 @@ def sigmoid_threshold(student) -> None:
     expect(student(EPS), _sigmoid_threshold(EPS), slips, "the threshold")
     expect(student(0.1), _sigmoid_threshold(0.1), what="the threshold for eps = 0.1")
     slips = {
-        "no slope of the sigmoid reaches 0.3: every x is beyond the threshold. Return 0.0.": math.nan
+        "no slope of the sigmoid reaches 0.3: every x is beyond the threshold. Return 0.0.": (
+            math.nan
+        )
     }
     expect(_or_nan(student, 0.3), 0.0, slips, "the threshold for eps = 0.3")
 
 
 @exercise("Exercise 2 (where a tanh stops passing gradient)")
 def threshold(student) -> None:
-    """student(alpha, eps): the |x| beyond which the slope of tanh(alpha x) is below eps, else 0.0."""
+    """student(alpha, eps): the |x| beyond which the
+    slope of tanh(alpha x) is below eps, else 0.0.
+    """
     slips = {message: wrong(ALPHA, EPS) for message, wrong in TANH.items()}
     want = measures.tanh_thresholds(EPS / ALPHA).slope / ALPHA
     expect(student(ALPHA, EPS), want, slips, "the threshold")
     want = measures.tanh_thresholds(0.1).slope / 2
     expect(student(2.0, 0.2), want, what="the threshold for alpha = 2, eps = 0.2")
     slips = {
-        "at alpha = 0.5 no slope reaches 0.7: every x is beyond the threshold. Return 0.0.": math.nan
+        "at alpha = 0.5 no slope reaches 0.7: every x is beyond the threshold. Return 0.0.": (
+            math.nan
+        )
     }
     expect(_or_nan(student, 0.5, 0.7), 0.0, slips, "the threshold for alpha = 0.5, eps = 0.7")
 
@@ -122,9 +128,8 @@ def _wrong_in_beta(formula):
 
 
 SWISH = {
-    "in x: the product rule has two terms, and the second one, x times the slope of s, is missing.": (
-        _wrong_in_x(lambda x, beta, s: s)
-    ),
+    "in x: the product rule has two terms, and the second one, x times the slope of s, "
+    "is missing.": (_wrong_in_x(lambda x, beta, s: s)),
     "in x: the product rule has two terms, and the first one, s itself, is missing.": (
         _wrong_in_x(lambda x, beta, s: beta * x * s * (1 - s))
     ),
@@ -161,7 +166,9 @@ SWISH = {
 
 @exercise("Exercise 3 (the two slopes of Swish)")
 def swish_slopes(student) -> None:
-    """student(x, beta) -> (slope in x, slope in beta) of x sigmoid(beta x), each in the shape of x."""
+    """student(x, beta) -> (slope in x,
+    slope in beta) of x sigmoid(beta x), each in the shape of x.
+    """
     cases = [{"x": draw(3, 5), "beta": 0.5}, {"x": draw(2, 3, 7, seed=1), "beta": -1.7}]
     allowed = forbid(student, "autograd", "normlib")
     calls(allowed, _swish_slopes, *cases, slips=SWISH, what=("the slope in x", "the slope in beta"))
@@ -169,7 +176,9 @@ def swish_slopes(student) -> None:
 
 @exercise("Exercise 4 (repair the sigmoid)")
 def repaired(student) -> None:
-    """student: (a, b, c), for which a sigmoid(b x) + c hands a gradient on with a factor of 0.9 to 1.1."""
+    """student: (a, b, c), for which a sigmoid(b x) + c
+    hands a gradient on with a factor of 0.9 to 1.1.
+    """
     a, b, c = (_real(part, name) for part, name in zip(parts(student, *"abc"), "abc", strict=True))
     steepest = a * b / 4
     if (a, b, c) == (1.0, 1.0, 0.0):
@@ -188,7 +197,8 @@ def repaired(student) -> None:
         )
     if abs(a / 2 + c) > 0.1 * abs(a):
         raise Slip(
-            f"{size}: at x = 0 the curve is {a / 2 + c:.2f}. Its outputs are not centred, so the next "
+            f"{size}: at x = 0 the curve is {a / 2 + c:.2f}. Its outputs are not centred, "
+            "so the next "
             "inputs lie far from 0, where it is flat: choose c so that it is 0 there."
         )
     raise Slip(

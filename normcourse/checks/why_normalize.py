@@ -1,4 +1,5 @@
-"""Checks of lesson 00: one layer's factor, He's rule for leaky ReLU, the profile, the block, a deep net.
+"""Checks of lesson 00: one layer's factor,
+He's rule for leaky ReLU, the profile, the block, a deep net.
 
 Each table maps what a check says to the wrong answer that earns it.
 """
@@ -40,11 +41,15 @@ VARIANCES = {  # of n inputs and the slope a
     "square the slope: the negative half of the mean square is multiplied by a^2.": (
         lambda n, a: 2 / ((1 + a) * n)
     ),
-    "the two halves never meet in one sample: 1 + a^2, not (1 + a)^2.": (lambda n, a: 2 / ((1 + a) ** 2 * n)),
+    "the two halves never meet in one sample: 1 + a^2, not (1 + a)^2.": (
+        lambda n, a: 2 / ((1 + a) ** 2 * n)
+    ),
     "that is a standard deviation; the question asks for a variance.": (
         lambda n, a: math.sqrt(2 / ((1 + a**2) * n))
     ),
-    "each half brings half of the mean square: a factor 2 is missing.": (lambda n, a: 1 / ((1 + a**2) * n)),
+    "each half brings half of the mean square: a factor 2 is missing.": (
+        lambda n, a: 1 / ((1 + a**2) * n)
+    ),
     "that is what a layer of variance 1 does to the mean square; you need its inverse.": (
         lambda n, a: n * (1 + a**2) / 2
     ),
@@ -66,13 +71,19 @@ BLOCKS = {  # of h, norm, linear
     "the norm stands before the Linear; yours stands between Linear and ReLU, as in a plain net.": (
         lambda h, norm, linear: h + torch.relu(norm(linear(h)))
     ),
-    "the ReLU is missing: the branch is Linear, then ReLU.": lambda h, norm, linear: h + linear(norm(h)),
+    "the ReLU is missing: the branch is Linear, then ReLU.": lambda h, norm, linear: (
+        h + linear(norm(h))
+    ),
     "the ReLU belongs to the branch, before the sum; behind it, it cuts the shortcut as well.": (
         lambda h, norm, linear: torch.relu(h + linear(norm(h)))
     ),
     "the shortcut is missing: add h.": lambda h, norm, linear: torch.relu(linear(norm(h))),
-    "the norm is missing: the branch gets norm(h).": lambda h, norm, linear: h + torch.relu(linear(h)),
-    "the shortcut is added, not subtracted.": lambda h, norm, linear: h - torch.relu(linear(norm(h))),
+    "the norm is missing: the branch gets norm(h).": lambda h, norm, linear: (
+        h + torch.relu(linear(h))
+    ),
+    "the shortcut is added, not subtracted.": lambda h, norm, linear: (
+        h - torch.relu(linear(norm(h)))
+    ),
     "h is added twice.": lambda h, norm, linear: 2 * h + torch.relu(linear(norm(h))),
     "the branch is added, not multiplied.": lambda h, norm, linear: h * torch.relu(linear(norm(h))),
 }
@@ -112,7 +123,8 @@ def profile(student) -> None:
 def _net(seed: int) -> nn.Sequential:
     """Linear, ReLU, two Blocks, a norm, a head: what a measurement has to tell apart."""
     blocks = [
-        training.Block(nn.Sequential(nn.Linear(5, 5), nn.ReLU()), layers.LayerNorm, 5) for _ in range(2)
+        training.Block(nn.Sequential(nn.Linear(5, 5), nn.ReLU()), layers.LayerNorm, 5)
+        for _ in range(2)
     ]
     start = [nn.Linear(6, 5), nn.ReLU()]
     net = nn.Sequential(*start, *blocks, layers.LayerNorm(5), nn.Linear(5, 10)).double()
@@ -143,11 +155,16 @@ def _compare(got, net, x, digits) -> None:
             if len(values) == len(other[name]) != len(wanted[name]):
                 raise Slip(message)
         if len(values) != len(wanted[name]):
-            raise Slip(f"{name}: {len(values)} numbers, expected one for each of {len(wanted[name])} layers.")
+            raise Slip(
+                f"{name}: {len(values)} numbers, "
+                f"expected one for each of {len(wanted[name])} layers."
+            )
     for name, values in zip(LISTS, got, strict=True):
         for layer, (value, want) in enumerate(zip(values, wanted[name], strict=True)):
             slips = {
-                f"that list holds the {other}; the order is {', '.join(LISTS)}.": wanted[other][layer]
+                f"that list holds the {other}; the order is {', '.join(LISTS)}.": wanted[other][
+                    layer
+                ]
                 for other in LISTS
                 if other != name
             }
@@ -197,7 +214,9 @@ def block(student) -> None:
 
 @exercise("Exercise 5 (thirty layers without a shortcut)")
 def deep(net) -> None:
-    """net: a trained nn.Sequential of thirty layers in a row that names half of the digits rightly."""
+    """net: a trained nn.Sequential of thirty layers
+    in a row that names half of the digits rightly.
+    """
     if not isinstance(net, nn.Sequential):
         raise Slip(f"the check takes a trained nn.Sequential, got a {type(net).__name__}.")
     modules = [module for module in net.modules() if not isinstance(module, nn.Sequential)]
@@ -205,28 +224,35 @@ def deep(net) -> None:
     activations = [m for m in modules if type(m).__module__ == "torch.nn.modules.activation"]
     if len(linears) >= DEPTH > len(activations):
         raise Slip(
-            f"{len(activations)} activations for {len(linears)} Linear maps: without one in between, two "
+            f"{len(activations)} activations for {len(linears)} Linear maps: "
+            "without one in between, two "
             "Linear maps are one."
         )
     if len(linears) < DEPTH:
-        raise Slip(f"{len(linears)} Linear maps of 64 by 64, expected {DEPTH}: the depth is the difficulty.")
+        raise Slip(
+            f"{len(linears)} Linear maps of 64 by 64, expected {DEPTH}: "
+            "the depth is the difficulty."
+        )
     for module in modules:
         home = type(module).__module__.partition(".")[0]
         if isinstance(module, training.Block):
             raise Slip("a training.Block has a shortcut; this exercise does without one.")
         if home not in ("torch", "normlib"):
             raise Slip(
-                f"{type(module).__name__} is a class of your own, which may hide a shortcut; use layers of "
+                f"{type(module).__name__} is a class of your own, which may hide a shortcut; "
+                "use layers of "
                 "torch.nn and normlib.layers."
             )
     data = training.digits()
     reached = training.accuracy(net, data.validation_x, data.validation_y)
     if not reached >= WANTED:
         raise Slip(
-            f"accuracy {reached:.2f} on the validation pictures, wanted {WANTED}. Write it down and try on."
+            f"accuracy {reached:.2f} on the validation pictures, wanted {WANTED}. "
+            "Write it down and try on."
         )
     on_test = training.accuracy(net, data.test_x, data.test_y)
     if on_test < reached - 0.2:
         raise Slip(
-            f"{reached:.2f} on the validation pictures, {on_test:.2f} on others: train on data.train_x alone."
+            f"{reached:.2f} on the validation pictures, {on_test:.2f} on others: "
+            "train on data.train_x alone."
         )

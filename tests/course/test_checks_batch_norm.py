@@ -140,7 +140,10 @@ def with_fixed(momentum=None, eps=None):
 FORWARD = {
     "unbiased in the batch": (norm(correction=1), "divide the variance by m, not by m - 1"),
     "biased in the buffer": (norm(buffer_correction=0), "keeps the UNBIASED variance"),
-    "both swapped": (norm(correction=1, buffer_correction=0), "divide the variance by m, not by m - 1"),
+    "both swapped": (
+        norm(correction=1, buffer_correction=0),
+        "divide the variance by m, not by m - 1",
+    ),
     "eps outside the root": (norm(outside=1.0), "eps belongs inside the root"),
     "eps missing": (norm(eps_factor=0.0), "eps is missing in the root"),
     "InstanceNorm": (norm(dims=(2, 3)), "InstanceNorm"),
@@ -149,7 +152,10 @@ FORWARD = {
     "momentum reversed": (norm(reverse=True), "the momentum is reversed"),
     "evaluation statistics in training": (norm(train_stats="running"), "not the running ones"),
     "updated statistics in training": (norm(train_stats="updated"), "not the updated running ones"),
-    "statistics detached": (norm(detach=("mean", "var")), "no gradient flows through mean and variance"),
+    "statistics detached": (
+        norm(detach=("mean", "var")),
+        "no gradient flows through mean and variance",
+    ),
     "variance detached": (norm(detach=("var",)), "no gradient flows through the variance"),
     "buffers with a graph": (norm(keep_graph=True), "has a grad_fn"),
     "input changed": (norm(in_place=True), "x was changed in place"),
@@ -161,10 +167,16 @@ FORWARD = {
     "variance not updated": (norm(update_var=False), "running_var was not updated"),
     "m without positions": (samples_as_m, "m counts samples and positions"),
     "standard deviation kept": (norm(root=True), "not a standard deviation"),
-    "evaluation uses the batch": (norm(eval_stats="batch"), "in evaluation use the running statistics"),
+    "evaluation uses the batch": (
+        norm(eval_stats="batch"),
+        "in evaluation use the running statistics",
+    ),
     "evaluation updates": (norm(eval_updates=True), "evaluation must not change running_mean"),
     "evaluation corrects again": (norm(correct_again=True), "already unbiased"),
-    "eps outside in evaluation": (in_evaluation(lambda v, eps: v.sqrt() + eps), "in evaluation eps belongs"),
+    "eps outside in evaluation": (
+        in_evaluation(lambda v, eps: v.sqrt() + eps),
+        "in evaluation eps belongs",
+    ),
     "momentum fixed": (with_fixed(momentum=0.1), "momentum is an argument"),
     "eps fixed": (with_fixed(eps=1e-5), "eps is an argument"),
     "nothing reshaped": (unshaped, "(C,) lines up with the width"),
@@ -194,7 +206,9 @@ def xhat_part(g, xhat):
 
 def overwrites(dy, x, weight, eps):
     dy *= weight
-    return gradient(lambda d, x, w, g, h, s: (dy - dy.mean(0) - xhat_part(dy, h)) / s)(dy, x, weight, eps)
+    return gradient(lambda d, x, w, g, h, s: (dy - dy.mean(0) - xhat_part(dy, h)) / s)(
+        dy, x, weight, eps
+    )
 
 
 def unbiased(dy, x, weight, eps):
@@ -209,7 +223,9 @@ def three_terms(d, x, w, g, h, s):  # right
 
 def by_autograd(dy, x, weight, eps):
     leaf = x.clone().requires_grad_()
-    return torch.autograd.grad(F.batch_norm(leaf, None, None, weight, training=True, eps=eps), leaf, dy)[0]
+    return torch.autograd.grad(
+        F.batch_norm(leaf, None, None, weight, training=True, eps=eps), leaf, dy
+    )[0]
 
 
 GRADIENT = {
@@ -235,8 +251,14 @@ GRADIENT = {
         "to be solved without normlib",
     ),
     "constants": (gradient(lambda d, x, w, g, h, s: g / s), "are not constants"),
-    "no mean term": (gradient(lambda d, x, w, g, h, s: (g - xhat_part(g, h)) / s), "mean(g) is missing"),
-    "no xhat term": (gradient(lambda d, x, w, g, h, s: (g - g.mean(0)) / s), "through the variance"),
+    "no mean term": (
+        gradient(lambda d, x, w, g, h, s: (g - xhat_part(g, h)) / s),
+        "mean(g) is missing",
+    ),
+    "no xhat term": (
+        gradient(lambda d, x, w, g, h, s: (g - g.mean(0)) / s),
+        "through the variance",
+    ),
     "by the variance": (
         gradient(lambda d, x, w, g, h, s: (g - g.mean(0) - xhat_part(g, h)) / s**2),
         "you divided by the variance",
@@ -278,7 +300,10 @@ GRADIENT = {
         gradient(lambda d, x, w, g, h, s: (g - g.mean() - h * (g * h).mean()) / s),
         "yours run over everything",
     ),
-    "one number per channel": (gradient(lambda d, x, w, g, h, s: (g / s).sum(0)), "dx has shape (3,)"),
+    "one number per channel": (
+        gradient(lambda d, x, w, g, h, s: (g / s).sum(0)),
+        "dx has shape (3,)",
+    ),
     "in place": (overwrites, "dy was changed in place"),
     "returns nothing": (gradient(lambda *_: None), "None (is the return missing?)"),
 }
@@ -302,7 +327,10 @@ COLUMN = {
     "no gain": ([0.4, 0.4, 1.6, 1.6], "the gain is missing"),
     "no bias": ([-6, -6, 6, 6], "the bias is missing"),
     "no eps": ([-9, -9, 11, 11], "eps is missing"),
-    "eps outside": ([1 - 30 / 19, 1 - 30 / 19, 1 + 30 / 19, 1 + 30 / 19], "eps belongs inside the root"),
+    "eps outside": (
+        [1 - 30 / 19, 1 - 30 / 19, 1 + 30 / 19, 1 + 30 / 19],
+        "eps belongs inside the root",
+    ),
     "unbiased": ([1 - 30 / 28**0.5] * 2 + [1 + 30 / 28**0.5] * 2, "not by m - 1"),
     "no root": ([-0.2, -0.2, 2.2, 2.2], "take the root"),
     "roots added": ([1 - 30 / 7] * 2 + [1 + 30 / 7] * 2, "not 3 + 4"),
@@ -334,10 +362,19 @@ VARIANCE = {
     "no half": (at_variance(lambda g, d, s, m: -(g * d).sum(0) / s**3), "the factor 1/2"),
     "square": (at_variance(lambda g, d, s, m: -(g * d).sum(0) / (2 * s**2)), "not 2"),
     "root": (at_variance(lambda g, d, s, m: -(g * d).sum(0) / (2 * s)), "not 1"),
-    "sixth power": (at_variance(lambda g, d, s, m: -(g * d).sum(0) / (2 * s**6)), "is s to the power -3"),
+    "sixth power": (
+        at_variance(lambda g, d, s, m: -(g * d).sum(0) / (2 * s**6)),
+        "is s to the power -3",
+    ),
     "mean": (at_variance(lambda g, d, s, m: -(g * d).mean(0) / (2 * s**3)), "a sum over the batch"),
-    "not added up": (at_variance(lambda g, d, s, m: -(g * d) / (2 * s**3)), "one number for each channel"),
-    "features": (at_variance(lambda g, d, s, m: (-(g * d) / (2 * s**3)).sum(1)), "over the features"),
+    "not added up": (
+        at_variance(lambda g, d, s, m: -(g * d) / (2 * s**3)),
+        "one number for each channel",
+    ),
+    "features": (
+        at_variance(lambda g, d, s, m: (-(g * d) / (2 * s**3)).sum(1)),
+        "over the features",
+    ),
     "xhat": (
         at_variance(lambda g, d, s, m: -(g * d / s).sum(0) / (2 * s**3)),
         "xhat is divided by s already",
@@ -395,10 +432,16 @@ def weight_kept(weight, *rest):
 FOLD = {
     "weight kept": (weight_kept, "the weight is not scaled"),
     "columns scaled": (columns_scaled, "your code raised RuntimeError"),
-    "bias not scaled": (folded(shifted=lambda f, b, m, s: b - f * m + s), "own bias passes through"),
+    "bias not scaled": (
+        folded(shifted=lambda f, b, m, s: b - f * m + s),
+        "own bias passes through",
+    ),
     "bias forgotten": (folded(shifted=lambda f, b, m, s: s - f * m), "own bias is missing"),
     "mean forgotten": (folded(shifted=lambda f, b, m, s: f * b + s), "the mean is missing"),
-    "mean not scaled": (folded(shifted=lambda f, b, m, s: f * b - m + s), "the mean is scaled, too"),
+    "mean not scaled": (
+        folded(shifted=lambda f, b, m, s: f * b - m + s),
+        "the mean is scaled, too",
+    ),
     "mean added": (folded(shifted=lambda f, b, m, s: f * (b + m) + s), "the mean is subtracted"),
     "shift forgotten": (folded(shifted=lambda f, b, m, s: f * (b - m)), "(shift) is missing"),
     "shift scaled": (folded(shifted=lambda f, b, m, s: f * (b - m + s)), "it is not scaled"),
@@ -444,7 +487,9 @@ UNUSUAL = {
     "powers": (
         check.variance_gradient,
         lambda g, x, eps: (
-            -0.5 * torch.einsum("nc,nc->c", g, x - x.mean(0)) * (x.var(0, correction=0) + eps) ** -1.5
+            -0.5
+            * torch.einsum("nc,nc->c", g, x - x.mean(0))
+            * (x.var(0, correction=0) + eps) ** -1.5
         ),
     ),
     "paths": (check.input_gradient, lambda dy, x, w, eps: by_paths(w * dy, x, eps)),

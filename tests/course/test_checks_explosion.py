@@ -12,7 +12,9 @@ pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
 def growth(first=None, peak=None, rate=None):
-    """Exercise 3's answer; each argument replaces one part by a slip of W and the gains of its powers."""
+    """Exercise 3's answer; each argument replaces one
+    part by a slip of W and the gains of its powers.
+    """
 
     def student(W, steps):
         gains = [
@@ -129,7 +131,9 @@ def norm_of(gradients):
 
 
 def clipped(factor):
-    """Exercise 5's answer for a factor(gradients, limit) that is used where the joint norm is too long."""
+    """Exercise 5's answer for a factor(gradients,
+    limit) that is used where the joint norm is too long.
+    """
 
     def student(gradients, limit):
         f = factor(gradients, limit) if norm_of(gradients) > limit else 1.0
@@ -212,7 +216,8 @@ def test_a_wrong_answer_is_named(check_, answer, message):
     assert message in verdict
 
 
-def test_the_unchanged_answers_of_these_tests_are_accepted():  # so each slip above is its one change
+# so each slip above is its one change
+def test_the_unchanged_answers_of_these_tests_are_accepted():
     assert check.growth(growth()).startswith("[ok]")
     assert check.clip(clipped(lambda gs, limit: limit / norm_of(gs))).startswith("[ok]")
     assert check.scale(lambda *m: variance_of_logit(*m) ** -0.5).startswith("[ok]")

@@ -108,7 +108,10 @@ def no_grad(*arguments):
 
 def length_one(x, shape, weight, bias, eps):
     centred = x - x.mean(trailing(shape), keepdim=True)
-    return centred / torch.sqrt(centred.square().sum(trailing(shape), keepdim=True) + eps) * weight + bias
+    return (
+        centred / torch.sqrt(centred.square().sum(trailing(shape), keepdim=True) + eps) * weight
+        + bias
+    )
 
 
 def affine_first(x, shape, weight, bias, eps):
@@ -118,18 +121,27 @@ def affine_first(x, shape, weight, bias, eps):
 LAYER_NORM = {
     "unbiased variance": (layer(correction=1), "biased one"),
     "std plus eps": (layer(scale=lambda var, eps: var.sqrt() + eps), "inside the root"),
-    "torch's std plus eps": (layer(correction=1, scale=lambda var, eps: var.sqrt() + eps), "torch's std()"),
+    "torch's std plus eps": (
+        layer(correction=1, scale=lambda var, eps: var.sqrt() + eps),
+        "torch's std()",
+    ),
     "divided by the variance": (layer(scale=lambda var, eps: var + eps), "square root is missing"),
     "no eps": (layer(scale=lambda var, eps: var.sqrt()), "eps is not used"),
     "own eps": (layer(scale=lambda var, eps: torch.sqrt(var + 1e-5)), "eps is an argument"),
     "sum of squares": (length_one, "that has length 1"),
-    "always the last two axes": (layer(dims=lambda shape: (-2, -1)), "the axes are fixed at the last two"),
+    "always the last two axes": (
+        layer(dims=lambda shape: (-2, -1)),
+        "the axes are fixed at the last two",
+    ),
     "centred only": (layer(scale=lambda var, eps: 1.0), "not divided"),
     "RMS norm": (rms, "that is RMSNorm"),
     "over the samples": (layer(dims=lambda shape: (0, 1)), "over the samples"),
     "last axis only": (layer(dims=lambda shape: (-1,)), "only the last one"),
     "no keepdim": (layer(keepdim=False), "keepdim=True is missing"),
-    "axes counted from the front": (layer(dims=lambda shape: (2, 3)), "your code raised IndexError"),
+    "axes counted from the front": (
+        layer(dims=lambda shape: (2, 3)),
+        "your code raised IndexError",
+    ),
     "no bias": (affine(lambda xhat, w, b: xhat * w), "the bias is missing"),
     "no gain": (affine(lambda xhat, w, b: xhat + b), "gain (weight) is missing"),
     "no affine": (affine(lambda xhat, w, b: xhat), "gain and bias are missing"),
@@ -171,7 +183,10 @@ SIZE = {
     "half": (lambda x, eps: centred(x) / x.shape[-1] / size(x, eps) / 2, "half as large"),
     "twice": (lambda x, eps: 2 * centred(x) / x.shape[-1] / size(x, eps), "twice as large"),
     "not divided by s": (lambda x, eps: centred(x) / x.shape[-1], "divide by s"),
-    "divided by the variance": (lambda x, eps: centred(x) / x.shape[-1] / size(x, eps) ** 2, "its square"),
+    "divided by the variance": (
+        lambda x, eps: centred(x) / x.shape[-1] / size(x, eps) ** 2,
+        "its square",
+    ),
     "no eps": (lambda x, eps: centred(x) / x.shape[-1] / size(x, 0.0), "eps is part of s"),
     "D - 1": (lambda x, eps: centred(x) / (x.shape[-1] - 1) / size(x, eps), "not by D - 1"),
     "sign": (lambda x, eps: -centred(x) / x.shape[-1] / size(x, eps), "the sign"),
@@ -226,12 +241,18 @@ def backward_by_autograd(dy, x, weight, eps):
 
 BACKWARD = {
     "mean not subtracted": (backward(level=lambda g: 0), "the mean of g is not subtracted"),
-    "along not subtracted": (backward(along=lambda g, xhat: 0), "the part along xhat is not subtracted"),
+    "along not subtracted": (
+        backward(along=lambda g, xhat: 0),
+        "the part along xhat is not subtracted",
+    ),
     "both constants": (backward(level=lambda g: 0, along=lambda g, xhat: 0), "taken as constants"),
     "no gain": (backward(g=lambda w, dy: dy), "the gain is missing"),
     "not divided": (backward(over=lambda s: 1), "not divided by s"),
     "by the variance": (backward(over=lambda s: s**2), "not by the variance"),
-    "no xhat": (backward(along=lambda g, xhat: (g * xhat).mean(-1, keepdim=True)), "xhat is missing"),
+    "no xhat": (
+        backward(along=lambda g, xhat: (g * xhat).mean(-1, keepdim=True)),
+        "xhat is missing",
+    ),
     "sums": (
         backward(
             lambda w, dy: w * dy,
@@ -245,7 +266,10 @@ BACKWARD = {
         "subtracted, not added",
     ),
     "no eps": (backward(size=lambda x, eps: size(x, 0.0)), "eps is missing in s"),
-    "unbiased": (backward(size=lambda x, eps: torch.sqrt(x.var(-1, keepdim=True) + eps)), "not by D - 1"),
+    "unbiased": (
+        backward(size=lambda x, eps: torch.sqrt(x.var(-1, keepdim=True) + eps)),
+        "not by D - 1",
+    ),
     "dw with x": (backward(dw=lambda dy, xhat, x: (dy * x).sum(0)), "not by x"),
     "dw mean": (backward(dw=lambda dy, xhat, x: (dy * xhat).mean(0)), "dw: sum over the rows"),
     "db mean": (backward(db=lambda dy: dy.mean(0)), "db: sum over the rows"),
@@ -311,7 +335,9 @@ def group_detached(x, num_groups, weight, bias, eps):
     flat = x.reshape(len(x), num_groups, -1)
     var = flat.var(-1, keepdim=True, correction=0).detach()
     return per_channel(
-        ((flat - flat.mean(-1, keepdim=True)) / torch.sqrt(var + eps)).reshape(x.shape), weight, bias
+        ((flat - flat.mean(-1, keepdim=True)) / torch.sqrt(var + eps)).reshape(x.shape),
+        weight,
+        bias,
     )
 
 
@@ -323,9 +349,15 @@ GROUP_NORM = {
     "every channel alone": (group(groups=lambda C, G: C), "that is InstanceNorm"),
     "over the batch": (group(dims=(0, -1)), "over the batch, too"),
     "unbiased variance": (group(correction=1), "biased one"),
-    "gain on the last axis": (group(combine=lambda xhat, w, b: xhat * w + b), "lie on the last axis"),
+    "gain on the last axis": (
+        group(combine=lambda xhat, w, b: xhat * w + b),
+        "lie on the last axis",
+    ),
     "gain per group": (gain_of_the_group, "not per group"),
-    "no bias": (group(combine=lambda xhat, w, b: per_channel(xhat, w, 0 * b)), "the bias is missing"),
+    "no bias": (
+        group(combine=lambda xhat, w, b: per_channel(xhat, w, 0 * b)),
+        "the bias is missing",
+    ),
     "no affine": (group(combine=lambda xhat, w, b: xhat), "gain and bias are missing"),
     "no eps": (group(scale=lambda var, eps: torch.sqrt(var)), "eps is not used"),
     "own eps": (group(scale=lambda var, eps: torch.sqrt(var + 1e-5)), "eps is an argument"),
@@ -388,7 +420,7 @@ def backward_by_einsum(dy, x, weight, eps):
 def test_unusual_right_answers_are_accepted():
     assert check.layer_norm(layer_norm_by_einsum).startswith("[ok]")
     assert check.backward(backward_by_einsum).startswith("[ok]")
-    assert check.size_gradient(lambda x, eps: centred(x) / x.shape[-1] * size(x, eps) ** -1).startswith(
-        "[ok]"
-    )
+    assert check.size_gradient(
+        lambda x, eps: centred(x) / x.shape[-1] * size(x, eps) ** -1
+    ).startswith("[ok]")
     assert check.group_norm(load("02_layer_norm")["group_norm"]).startswith("[ok]")

@@ -38,7 +38,10 @@ def detached(placement, x, F, norm):
 
 PLACES = {
     "pre and post exchanged": (exchanged, "that is Post-LN"),
-    "normalized shortcut": (but(pre=lambda x, F, n: n(x) + F(n(x))), "shortcut goes through the norm"),
+    "normalized shortcut": (
+        but(pre=lambda x, F, n: n(x) + F(n(x))),
+        "shortcut goes through the norm",
+    ),
     "pre without norm": (but(pre=lambda x, F, n: x + F(x)), "pre: there is no norm"),
     "pre without shortcut": (but(pre=lambda x, F, n: F(n(x))), "pre: the shortcut is missing"),
     "post reads the norm": (but(post=lambda x, F, n: n(x + F(n(x)))), "here it reads x"),
@@ -47,7 +50,10 @@ PLACES = {
     "output is sandwich": (but(output=RIGHT["sandwich"]), "that is the sandwich"),
     "half a sandwich": (but(sandwich=RIGHT["pre"]), "norm behind the branch is missing"),
     "other half": (but(sandwich=RIGHT["output"]), "norm before the branch is missing"),
-    "sandwich on the sum": (but(sandwich=lambda x, F, n: n(x + F(n(x)))), "belongs to the branch alone"),
+    "sandwich on the sum": (
+        but(sandwich=lambda x, F, n: n(x + F(n(x)))),
+        "belongs to the branch alone",
+    ),
     "all are pre": (detached, "that is Pre-LN"),
     "writes into x": (in_place, "changed in place"),
 }
@@ -99,7 +105,10 @@ RATES = {
     "share": (lambda s, w, p: min(1, (s + 1) / (w + 1)), "the peak is missing"),
     "square": (lambda s, w, p: p * min(1, ((s + 1) / (w + 1)) ** 2), "yours has a square"),
     "waits": (lambda s, w, p: p if s >= w else 0.0, "stays at 0"),
-    "divides by warmup": (lambda s, w, p: p if w == 0 and 1 / w else _share(s, w, p), "raised ZeroDivision"),
+    "divides by warmup": (
+        lambda s, w, p: p if w == 0 and 1 / w else _share(s, w, p),
+        "raised ZeroDivision",
+    ),
 }
 
 
@@ -113,7 +122,10 @@ SCALED = {
     "times": (lambda k, x, F, n: x + F(n(x) * k**0.5), "do not multiply"),
     "output divided": (lambda k, x, F, n: x + F(n(x)) / k**0.5, "not its output"),
     "before the norm": (lambda k, x, F, n: x + F(n(x / k**0.5)), "a norm undoes"),
-    "shortcut divided": (lambda k, x, F, n: x / k**0.5 + F(n(x) / k**0.5), "the shortcut keeps its size"),
+    "shortcut divided": (
+        lambda k, x, F, n: x / k**0.5 + F(n(x) / k**0.5),
+        "the shortcut keeps its size",
+    ),
     "from 0": (lambda k, x, F, n: x + F(n(x) / (k + 1) ** 0.5), "counted from 1"),
     "no shortcut": (lambda k, x, F, n: F(n(x) / k**0.5), "the shortcut is missing"),
 }

@@ -32,9 +32,18 @@ WELFORD = {
     "both old": (step(m2=lambda n, m2, old, new: m2 + old**2), "yours are both the old"),
     "both new": (step(m2=lambda n, m2, old, new: m2 + new**2), "yours are both the new"),
     "no sum": (step(m2=lambda n, m2, old, new: old * new), "add to the old one"),
-    "variance": (step(m2=lambda n, m2, old, new: (m2 + old * new) / (n + 1)), "not yet the variance"),
-    "divided term": (step(m2=lambda n, m2, old, new: m2 + old * new / (n + 1)), "not divided by the count"),
-    "old count": (step(mean=lambda n, mean, x: mean + (x - mean) / n if n else x), "over the NEW count"),
+    "variance": (
+        step(m2=lambda n, m2, old, new: (m2 + old * new) / (n + 1)),
+        "not yet the variance",
+    ),
+    "divided term": (
+        step(m2=lambda n, m2, old, new: m2 + old * new / (n + 1)),
+        "not divided by the count",
+    ),
+    "old count": (
+        step(mean=lambda n, mean, x: mean + (x - mean) / n if n else x),
+        "over the NEW count",
+    ),
     "plain average": (step(mean=lambda n, mean, x: (mean + x) / 2), "counts more often"),
     "sign": (step(mean=lambda n, mean, x: mean - (x - mean) / (n + 1)), "the sign is turned"),
     "count stays": (step(count=lambda n: n), "the count grows"),
@@ -68,18 +77,33 @@ def merged_through_squares(a, b):
 MERGE = {
     "count of one side": (merged(count=lambda na, nb: na), "the counts add up"),
     "plain average": (merged(mean=lambda na, ma, nb, mb: (ma + mb) / 2), "plain average"),
-    "weights exchanged": (merged(mean=lambda na, ma, nb, mb: (nb * ma + na * mb) / 5), "are exchanged"),
-    "sum for the mean": (merged(mean=lambda na, ma, nb, mb: na * ma + nb * mb), "sum of the values"),
+    "weights exchanged": (
+        merged(mean=lambda na, ma, nb, mb: (nb * ma + na * mb) / 5),
+        "are exchanged",
+    ),
+    "sum for the mean": (
+        merged(mean=lambda na, ma, nb, mb: na * ma + nb * mb),
+        "sum of the values",
+    ),
     "means added": (merged(mean=lambda na, ma, nb, mb: ma + mb), "added, not averaged"),
     "no distance": (merged(between=lambda na, nb, d: 0.0), "their distance adds"),
-    "distance not squared": (merged(between=lambda na, nb, d: d * na * nb / (na + nb)), "comes in squared"),
+    "distance not squared": (
+        merged(between=lambda na, nb, d: d * na * nb / (na + nb)),
+        "comes in squared",
+    ),
     "no weight": (merged(between=lambda na, nb, d: d**2), "has a weight"),
     "weight not divided": (merged(between=lambda na, nb, d: d**2 * na * nb), "is too large"),
-    "sum of the counts": (merged(between=lambda na, nb, d: d**2 * (na + nb)), "PRODUCT of the counts"),
+    "sum of the counts": (
+        merged(between=lambda na, nb, d: d**2 * (na + nb)),
+        "PRODUCT of the counts",
+    ),
     "one count": (merged(between=lambda na, nb, d: d**2 * na), "not with one"),
     "distance only": (lambda a, b: (5, 6.6, 43.2), "m2 of both sides is missing"),
     "variance": (merged(final=lambda m2, n: m2 / n), "that is the variance"),
-    "unbiased variance": (merged(final=lambda m2, n: m2 / (n - 1)), "that is the unbiased variance"),
+    "unbiased variance": (
+        merged(final=lambda m2, n: m2 / (n - 1)),
+        "that is the unbiased variance",
+    ),
     "through squares": (merged_through_squares, "lost at mean 1e9"),
     "two results": (lambda a, b: (6.6, 51.2), "expected a tuple (count, mean, m2)"),
 }
@@ -89,7 +113,9 @@ def backward(dv=None, dg=None):
     def student(dW, v, g):
         length = v.norm(dim=1, keepdim=True)
         products = (dW * v).sum(1, keepdim=True)
-        first = dv(dW, v, g, length, products) if dv else g / length * (dW - v * products / length**2)
+        first = (
+            dv(dW, v, g, length, products) if dv else g / length * (dW - v * products / length**2)
+        )
         return first, dg(g, length, products) if dg else products / length
 
     return student
@@ -103,11 +129,23 @@ def by_autograd(dW, v, g):
 
 
 WEIGHT_NORM = {
-    "length is constant": (backward(dv=lambda d, v, g, n, p: g / n * d), "the part along v is missing"),
-    "one length too few": (backward(dv=lambda d, v, g, n, p: g / n * (d - v * p / n)), "by its square"),
+    "length is constant": (
+        backward(dv=lambda d, v, g, n, p: g / n * d),
+        "the part along v is missing",
+    ),
+    "one length too few": (
+        backward(dv=lambda d, v, g, n, p: g / n * (d - v * p / n)),
+        "by its square",
+    ),
     "no g": (backward(dv=lambda d, v, g, n, p: (d - v * p / n**2) / n), "the gain g is missing"),
-    "no front length": (backward(dv=lambda d, v, g, n, p: g * (d - v * p / n**2)), "in front of the bracket"),
-    "sign": (backward(dv=lambda d, v, g, n, p: g / n * (d + v * p / n**2)), "subtracted, not added"),
+    "no front length": (
+        backward(dv=lambda d, v, g, n, p: g * (d - v * p / n**2)),
+        "in front of the bracket",
+    ),
+    "sign": (
+        backward(dv=lambda d, v, g, n, p: g / n * (d + v * p / n**2)),
+        "subtracted, not added",
+    ),
     "all rows": (
         backward(dv=lambda d, v, g, n, p: g / n * (d - v * (d * v).sum() / n**2)),
         "not over all",
@@ -143,7 +181,10 @@ def by_svd(W, u):
 POWER = {
     "no length in between": (without_length, "too large by that length"),
     "u not normalized": (power(lambda W, u, v, b: (b, b.norm())), "the next u has length 1"),
-    "first length": (power(lambda W, u, v, b: (b / b.norm(), (u @ W).norm())), "after the second product"),
+    "first length": (
+        power(lambda W, u, v, b: (b / b.norm(), (u @ W).norm())),
+        "after the second product",
+    ),
     "squared": (power(lambda W, u, v, b: (b / b.norm(), b @ b)), "not its square"),
     "largest entry": (power(lambda W, u, v, b: (b / b.norm(), b.abs().max())), "largest entry"),
     "Frobenius": (power(lambda W, u, v, b: (b / b.norm(), W.norm())), "Frobenius"),

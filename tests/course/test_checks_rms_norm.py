@@ -66,7 +66,10 @@ def statistic_without_gradient(x, weight, eps):
 
 
 RMS_NORMS = {
-    "eps outside": (lambda x, w, e: x / (x.square().mean(-1, keepdim=True).sqrt() + e) * w, "under the root"),
+    "eps outside": (
+        lambda x, w, e: x / (x.square().mean(-1, keepdim=True).sqrt() + e) * w,
+        "under the root",
+    ),
     "no eps": (lambda x, w, e: x * inverse_rms(x, 0.0) * w, "eps is missing"),
     "divides by the norm": (
         lambda x, w, e: x / (x.square().sum(-1, keepdim=True) + e).sqrt() * w,
@@ -94,7 +97,10 @@ RMS_NORMS = {
     "axis 0": (lambda x, w, e: x * torch.rsqrt(x.square().mean(0) + e) * w, "each ROW"),
     "whole batch": (lambda x, w, e: x * torch.rsqrt(x.square().mean() + e) * w, "whole batch"),
     "no keepdim": (lambda x, w, e: x * torch.rsqrt(x.square().mean(-1) + e) * w, "keepdim=True"),
-    "mean of |x|": (lambda x, w, e: x / (x.abs().mean(-1, keepdim=True) + e) * w, "absolute values"),
+    "mean of |x|": (
+        lambda x, w, e: x / (x.abs().mean(-1, keepdim=True) + e) * w,
+        "absolute values",
+    ),
     "rounds nothing up": (lambda x, w, e: x * inverse_rms(x, e) * w, "256 squared overflows"),
     "upcast only outside": (upcast_only_outside, "256 squared overflows"),
     "x.float() for float64": (always_float, "computed in float32"),
@@ -135,13 +141,19 @@ FOLDS = {
     "one mean": (lambda w, b: (w - w.mean(), b - b.mean()), "per column"),
     "sum": (lambda w, b: (w - w.sum(0), b - b.mean()), "not their sum"),
     "adds": (lambda w, b: (w + w.mean(0), b - b.mean()), "you added"),
-    "standardizes": (lambda w, b: ((w - w.mean(0)) / w.std(0, correction=0), b - b.mean()), "no division"),
+    "standardizes": (
+        lambda w, b: ((w - w.mean(0)) / w.std(0, correction=0), b - b.mean()),
+        "no division",
+    ),
     "bias only": (lambda w, b: (w, b - b.mean()), "weight is as it was"),
     "returns the mean": (lambda w, b: (w.mean(0).expand_as(w), b - b.mean()), "mean itself"),
     "transposed": (lambda w, b: ((w - w.mean(0)).T, b - b.mean()), "no transpose"),
     "forgets the bias": (lambda w, b: (w - w.mean(0), b), "subtract its mean too"),
     "drops the bias": (lambda w, b: (w - w.mean(0), torch.zeros_like(b)), "not dropped"),
-    "bias is its mean": (lambda w, b: (w - w.mean(0), b.mean().expand_as(b)), "only the part to subtract"),
+    "bias is its mean": (
+        lambda w, b: (w - w.mean(0), b.mean().expand_as(b)),
+        "only the part to subtract",
+    ),
     "returns the weight alone": (lambda w, b: w - w.mean(0), "expected a tuple"),
     "in place": (centred_in_place, "changed in place"),
 }
@@ -159,20 +171,32 @@ def normalized(x, eps):
 
 GEMMAS = {
     "no 1": (lambda x, s, e: (normalized(x, e) * upcast(s)).to(x.dtype), "the gain is 1 + stored"),
-    "parentheses": (lambda x, s, e: (1 + upcast(s) * normalized(x, e)).to(x.dtype), "in parentheses"),
+    "parentheses": (
+        lambda x, s, e: (1 + upcast(s) * normalized(x, e)).to(x.dtype),
+        "in parentheses",
+    ),
     "a bias": (lambda x, s, e: (normalized(x, e) + upcast(s)).to(x.dtype), "not a bias"),
     "no gain": (lambda x, s, e: normalized(x, e).to(x.dtype), "gain is missing"),
-    "1 - stored": (lambda x, s, e: (normalized(x, e) * (1 - upcast(s))).to(x.dtype), "not 1 - stored"),
+    "1 - stored": (
+        lambda x, s, e: (normalized(x, e) * (1 - upcast(s))).to(x.dtype),
+        "not 1 - stored",
+    ),
     "inside": (
         lambda x, s, e: normalized(upcast(x) * (1 + upcast(s)), e).to(x.dtype),
         "scale after the norm",
     ),
-    "1 + stored in bf16": (lambda x, s, e: (normalized(x, e) * (1 + s)).to(x.dtype), "added in bfloat16"),
+    "1 + stored in bf16": (
+        lambda x, s, e: (normalized(x, e) * (1 + s)).to(x.dtype),
+        "added in bfloat16",
+    ),
     "rounds before the gain": (
         lambda x, s, e: (normalized(x, e).to(x.dtype) * (1 + upcast(s))).to(x.dtype),
         "before the gain",
     ),
-    "stays float32": (lambda x, s, e: normalized(x, e) * (1 + upcast(s)), "comes out as torch.float32"),
+    "stays float32": (
+        lambda x, s, e: normalized(x, e) * (1 + upcast(s)),
+        "comes out as torch.float32",
+    ),
     "no upcast of x": (
         lambda x, s, e: (x * inverse_rms(x, e) * (1 + upcast(s))).to(x.dtype),
         "bfloat16 outputs differ",
@@ -251,7 +275,10 @@ def with_something_left_out(left_out):
     return lambda net: check._converted(net, **left_out)
 
 
-NETWORKS = {text: (with_something_left_out(left_out), text) for text, left_out in check.NETWORK_SLIPS.items()}
+NETWORKS = {
+    text: (with_something_left_out(left_out), text)
+    for text, left_out in check.NETWORK_SLIPS.items()
+}
 NETWORKS |= {
     "returns the net": (lambda net: net, "LayerNorm left"),
     "returns nothing": (lambda net: [net], "expected a network"),

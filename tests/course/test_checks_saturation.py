@@ -155,7 +155,8 @@ def test_a_wrong_answer_is_named(check_, answer, message):
     assert message in verdict
 
 
-def test_the_unchanged_answers_of_these_tests_are_accepted():  # so each slip above is its one change
+# so each slip above is its one change
+def test_the_unchanged_answers_of_these_tests_are_accepted():
     assert check.sigmoid_threshold(zero_or_exact).startswith("[ok]")
     assert check.swish_slopes(slopes()).startswith("[ok]")
 
