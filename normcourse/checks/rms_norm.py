@@ -127,7 +127,7 @@ def fold_network(student) -> None:
             text: _converted(net, **left_out)(x).detach()
             for text, left_out in NETWORK_SLIPS.items()
         }
-        expect(got(x).detach(), want, wrong, "the logits", rtol=1e-8, atol=1e-10)
+        expect(got(x).detach(), want, wrong, "the tensor of the logits", rtol=1e-8, atol=1e-10)
 
 
 NETWORK_SLIPS = {
@@ -139,6 +139,8 @@ NETWORK_SLIPS = {
     "the positions are a writer, too: subtract the mean of each row of positions.weight.": {
         "writers": ("embed", "branches")
     },
+    "the positions are centred along axis 0: that centres each feature over the places; the row "
+    "is the last axis.": {"positions_axis": 0},
     "embed is a writer, too: it is the first that writes to the stream.": {
         "writers": ("positions", "branches")
     },
@@ -183,6 +185,7 @@ def _converted(
     last_bias: bool = True,
     gains: bool = True,
     axis: int = 0,
+    positions_axis: int = -1,
     writer_biases: bool = True,
     through: bool = True,
 ) -> nn.Module:
@@ -200,7 +203,7 @@ def _converted(
         if writer_biases:
             layer.bias -= layer.bias.mean()
     if "positions" in writers:
-        positions.weight -= positions.weight.mean(-1, keepdim=True)
+        positions.weight -= positions.weight.mean(positions_axis, keepdim=True)
     for owner, name, reader in [*norms, (net, str(len(net) - 3), head)]:
         norm = getattr(owner, name)
         if biases and (last_bias or norm is not last):
@@ -321,6 +324,24 @@ def _half_rows(student) -> None:
         }
         truth = functional.rms_norm(x.double(), (256,), weight.double(), 1e-6)
         _expect_rounded(_call(student, x, weight, 1e-6), truth, dtype, slips)
+    _two_dtypes(student)
+
+
+def _two_dtypes(student) -> None:
+    x, weight = draw(64, 256).bfloat16(), (1 + 0.1 * draw(256, seed=1)).float()
+    got = _call(student, x, weight, 1e-6)
+    if isinstance(got, Tensor) and got.dtype != x.dtype:
+        raise Slip(
+            f"for x in bfloat16 and weight in float32 the output is {got.dtype}: it has x's dtype."
+        )
+    xhat = functional.rms_norm(x.float(), (256,), eps=1e-6)
+    slips = {
+        "weight was rounded to x's dtype: multiply with it in float32.": (
+            xhat * weight.bfloat16().float()
+        ).bfloat16()
+    }
+    truth = functional.rms_norm(x.double(), (256,), weight.double(), 1e-6)
+    _expect_rounded(got, truth, x.dtype, slips)
 
 
 def _call(student, x: Tensor, weight: Tensor, eps: float) -> Tensor:

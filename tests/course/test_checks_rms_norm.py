@@ -116,6 +116,11 @@ RMS_NORMS = {
         lambda x, w, e: upcast(x) * inverse_rms(upcast(x), e) * upcast(w),
         "comes out as torch.float32",
     ),
+    "weight's dtype": (lambda x, w, e: (normalized(x, e) * w).to(w.dtype), "it has x's dtype"),
+    "weight in x's dtype": (
+        lambda x, w, e: (normalized(x, e) * upcast(w.to(x.dtype))).to(x.dtype),
+        "weight was rounded",
+    ),
     "in place": (in_place, "changed in place"),
     "detached": (lambda x, w, e: (x * inverse_rms(x, e) * w).detach(), "no gradient passes"),
     "no_grad statistic": (statistic_without_gradient, "is detached"),
@@ -287,7 +292,7 @@ NETWORKS |= {
     "one norm is gone": (no_norm_at_all, "expected 3 RMSNorm, found 2"),
     "embed along axis 1 first": (embed_centred_along_its_inputs, "the logits"),
     "another eps": (another_eps, "the logits"),
-    "positions along axis 0": (positions_as_columns, "the logits"),
+    "positions along axis 0": (positions_as_columns, "the row is the last axis"),
 }
 
 
