@@ -41,6 +41,7 @@ check: environment
 notebooks: environment
 	$(VENV_PYTHON) tools/notebooks.py
 	$(VENV_PYTHON) tools/hero.py
+	$(VENV_PYTHON) tools/derivations.py
 
 experiments: environment
 	OMP_NUM_THREADS=1 $(VENV_PYTHON) tools/experiments.py --workers $(WORKERS)

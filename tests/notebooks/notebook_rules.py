@@ -16,7 +16,14 @@ from pathlib import Path
 import nbformat
 from PIL import Image
 
-TAGS = {"raises-exception", "nbval-ignore-output", "solution", "hide-input", "triton"}
+TAGS = {
+    "raises-exception",
+    "nbval-ignore-output",
+    "solution",
+    "hide-input",
+    "triton",
+    "derivation",
+}
 MEDIA = {"text/plain", "text/html", "text/latex", "text/markdown", "image/png"}
 KERNEL, MINOR = "python3", 5
 MAX_BYTES, MAX_TEXT, MAX_FINGERPRINT, MIN_ALT, MAX_LIVE_CELLS = 600_000, 1000, 6000, 40, 4
