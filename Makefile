@@ -23,10 +23,14 @@ PYTEST := $(VENV_PYTHON) -m pytest
 PARALLEL := -p tests.longest_first -n $(WORKERS) --dist loadfile
 STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_pages.py tests/test_course_map.py tests/test_layering.py tests/equations/test_equations.py tests/notebooks/test_notebooks.py
 
-.PHONY: lab test check notebooks experiments bench test-portable environment
+.PHONY: lab web test check test-editions notebooks experiments bench test-portable environment
 
 lab: environment
 	@$(VENV_PYTHON) tools/lab.py $(LAB_ARGS)
+
+# Pages for a browser, in build/web; npm fetches KaTeX once.
+web: environment
+	@$(VENV_PYTHON) tools/web.py
 
 test: check
 	OMP_NUM_THREADS=1 $(PYTEST) -p tests.notebooks.nbstrict $(PARALLEL) $(addprefix --ignore=,$(STATIC_TESTS)) tests notebooks
@@ -48,6 +52,10 @@ experiments: environment
 
 bench: environment
 	$(VENV_PYTHON) tools/bench.py $(if $(GPU),--gpu) $(if $(RECORD),--record $(RECORD)) $(BENCH_ARGS)
+
+# Both editions in headless Chromium; not a part of `make test`.
+test-editions: web
+	OMP_NUM_THREADS=1 $(PYTEST) -q tests/editions
 
 # Five passes over all notebooks, about an hour; over one:  make test-portable NOTEBOOKS=notebooks/03_rms_norm.ipynb
 test-portable: environment

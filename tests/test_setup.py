@@ -99,7 +99,7 @@ def program(path, text):
 
 
 def test_every_distribution_is_pinned_at_the_version_that_is_installed():
-    found = installed("normlib[lab,test]")
+    found = installed("normlib[lab,test,web]")
     del found["normlib"]
     pinned = pins()
     assert len(found) > 50  # the walk went down to the dependencies of dependencies
@@ -117,7 +117,7 @@ def test_conda_door_leads_to_the_same_environment(tmp_path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert conda == [f"python={python}", "pip"]
     assert python in SpecifierSet(project["requires-python"])
-    assert pip == {"pip": ["-c constraints.txt", "-e .[lab,test]"]}
+    assert pip == {"pip": ["-c constraints.txt", "-e .[lab,test,web]"]}
 
     # Conda writes the pip part to a file beside environment.yml and gives it to pip there.
     for name in ("pyproject.toml", "constraints.txt", "README.md"):
@@ -196,7 +196,7 @@ def test_new_constraints_are_installed_in_place_and_nothing_is_installed_twice(c
     assert [line.split("constraints.txt ")[1] for line in log.splitlines()] == [
         "setuptools",
         "--no-deps --index-url a b torch",
-        "--no-build-isolation -e .[lab,test]",
+        "--no-build-isolation -e .[lab,test,web]",
     ]
 
     # Also with no Python on the path, and with another environment active.

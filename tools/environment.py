@@ -91,7 +91,7 @@ def install():
         # the rest of torch's needs comes from the usual index
         pip("--no-deps", *torch_args, "torch")
     # so that the constraints hold for setuptools as well
-    pip("--no-build-isolation", "-e", ".[lab,test]")
+    pip("--no-build-isolation", "-e", ".[lab,test,web]")
     STAMP.write_text(goal())
 
 

@@ -1,0 +1,48 @@
+"""Sphinx' settings for the web edition and the decks: one project, one build."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+project = "Normalization, checked"
+author = "the authors of normlib"
+copyright = "2026, the authors of normlib"
+
+extensions = ["myst_nb", "sphinx_copybutton", "editions.extension"]
+course_notebooks = str(ROOT / "notebooks")
+exclude_patterns = ["_files"]
+
+nb_execution_mode = "off"
+nb_merge_streams = True
+nb_output_stderr = "warn"
+myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence", "dollarmath"]
+myst_heading_anchors = 4
+suppress_warnings = ["myst.header"]  # course_map.md goes from one # to three
+smartquotes = False  # what a cell printed stays as it was printed
+
+templates_path = ["templates"]
+html_theme = "furo"
+html_title = project
+html_theme_options = {"navigation_with_keys": True}
+html_static_path = [
+    "static",
+    str(ROOT / "build" / "libraries" / "site"),
+    str(ROOT / "build" / "websrc" / "_files"),
+]
+html_css_files = ["katex/katex.min.css", "course.css"]
+html_js_files = ["katex/katex.min.js", "equations.js", "course.js"]
+html_math_renderer = "katex"
+html_favicon = "static/icon.svg"
+html_use_index = False
+html_copy_source = False
+html_show_sourcelink = False
+html_show_search_summary = False  # it would be fetched, which a page from file:// may not
+html_last_updated_fmt = None  # two builds of the same notebooks are the same
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
+
+# Colab cannot clone the course yet: there is no public address. When there is one, it goes here
+# (without the notebook's name), and each lesson gets a button.
+html_context = {"colab": ""}

@@ -1,0 +1,165 @@
+"""Cells on a page: each has its name as an anchor, pictures keep their alt texts,
+code that draws is folded, and so are the answers of predictions.
+"""
+
+import re
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+from editions.notebook import Notebook
+
+log = logging.getLogger(__name__)
+ANSWER = re.compile(r"predict(-\d+)?-(answer|read).*")
+CODE = "Show the code"
+COMMIT = "Commit to an answer first. Then open: what comes out"
+
+
+class cell_start(nodes.Element):
+    """Where a Markdown cell begins."""
+
+
+class fold(nodes.Element):
+    """Closed until the reader opens it."""
+
+
+class spoken_already(nodes.Element):
+    """A caption that repeats the alt text: seen, but not said twice by a screen reader."""
+
+
+class CellStart(SphinxDirective):
+    required_arguments = 1
+
+    def run(self):
+        name = self.arguments[0]
+        return [cell_start(cell=name, ids=[anchor(name)])]
+
+
+def anchor(cell: str) -> str:
+    return f"cell-{cell}"
+
+
+def is_code_cell(node) -> bool:
+    return isinstance(node, nodes.container) and node.get("nb_element") == "cell_code"
+
+
+def is_mime_bundle(node) -> bool:
+    return isinstance(node, nodes.container) and node.get("nb_element") == "mime_bundle"
+
+
+def finish(app, doctree):
+    """After the page was read: the cells as a reader on the web needs them."""
+    path = original(app.env)
+    if not path.is_file():
+        return
+    app.env.note_dependency(str(path))
+    notebook = Notebook(path)
+    for cell in list(doctree.findall(is_code_cell)):
+        name = cell["cell_metadata"]["cell_id"]
+        cell["ids"].append(anchor(name))
+        describe_pictures(cell, notebook.pictures(name))
+        mark_captions(cell, notebook.captions(name))
+        fold_code(cell)
+    fold_answers(doctree)
+
+
+def original(env) -> Path:
+    """The notebook as it stands in the repository."""
+    return Path(env.config.course_notebooks, f"{env.docname}.ipynb")
+
+
+def describe_pictures(cell, pictures) -> None:
+    """myst-nb writes a file name as alt text: it does not read the output's metadata."""
+    images = list(cell.findall(nodes.image))
+    for image, picture in zip(images, pictures, strict=True):
+        image["alt"] = picture.alt
+        image["width"] = f"{picture.width}px"
+
+
+def mark_captions(cell, captions: list[bool]) -> None:
+    if not any(captions):
+        return
+    output = cell.children[-1]
+    for part, is_caption in zip(list(output.children), captions, strict=True):
+        if is_caption:
+            wrap([part], spoken_already())
+
+
+def fold_code(cell) -> None:
+    if cell.attributes.pop("hide_mode", None):
+        wrap([cell.children[0]], fold(summary=CODE, classes=["code"]))
+
+
+def fold_answers(doctree) -> None:
+    """Neighbouring cells that answer a prediction go into one fold."""
+    for parent in {id(node.parent): node.parent for node in doctree.findall(is_answer)}.values():
+        for group in answers_in(parent):
+            wrap(group, fold(summary=COMMIT, classes=["answer"]))
+
+
+def is_answer(node) -> bool:
+    name = cell_name(node)
+    return name is not None and ANSWER.fullmatch(name) is not None
+
+
+def cell_name(node) -> str | None:
+    """The name of the cell that begins with this node."""
+    if isinstance(node, cell_start):
+        return node["cell"]
+    if is_code_cell(node):
+        return node["cell_metadata"]["cell_id"]
+    return None
+
+
+def answers_in(parent) -> list[list[nodes.Node]]:
+    """The children that belong to answers, neighbours together."""
+    groups = []
+    inside = False
+    for child in parent.children:
+        starts_cell = cell_name(child) is not None
+        was_inside = inside
+        if starts_cell or isinstance(child, nodes.section):
+            inside = is_answer(child)
+        if inside and not was_inside:
+            groups.append([])
+        if inside:
+            groups[-1].append(child)
+    return groups
+
+
+def wrap(group: list[nodes.Node], box: nodes.Element) -> None:
+    """Put neighbours into a box that stands where they stood."""
+    parent = group[0].parent
+    place = parent.index(group[0])
+    for node in group:
+        parent.remove(node)
+        box += node
+    parent.insert(place, box)
+
+
+def visit_cell_start(self, node):
+    self.body.append(self.starttag(node, "span", "", CLASS="cell-start") + "</span>\n")
+
+
+def visit_fold(self, node):
+    classes = " ".join(["fold", *node["classes"]])
+    self.body.append(f'<details class="{classes}"><summary>{node["summary"]}</summary>\n')
+
+
+def visit_spoken_already(self, node):
+    self.body.append('<div class="caption-of-picture" aria-hidden="true">\n')
+
+
+def closes(tag: str):
+    return lambda self, node: self.body.append(tag)
+
+
+def setup(app):
+    app.add_config_value("course_notebooks", "", "env")
+    app.add_directive("cell-start", CellStart)
+    app.add_node(cell_start, html=(visit_cell_start, closes("")))
+    app.add_node(fold, html=(visit_fold, closes("</details>\n")))
+    app.add_node(spoken_already, html=(visit_spoken_already, closes("</div>\n")))
+    app.connect("doctree-read", finish)

@@ -1,0 +1,157 @@
+"""Copies the notebooks, the reference pages and the decks to a folder that Sphinx can build.
+
+Only the copy changes: tags become links, links out of the site lose their address, every cell gets
+a name on the page. What is shown and what is folded is the extension's matter.
+"""
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+from editions.equations import equations, label
+from editions.notebook import TAG, Notebook, text_of
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = ROOT / "notebooks"
+PAGES = Path(__file__).parent / "pages"
+DECKS = ROOT / "lectures"
+FILES = "_files"  # what is copied to _static as it is
+
+# A tag in words. In these a tag is no link: code, formulas, links, headings, HTML.
+NOT_WORDS = re.compile(
+    r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|`[^`\n]+`|\[[^\]\n]*\]\([^)\n]*\)|^#+ .*?$|<[^>\n]*>",
+    re.S | re.M,
+)
+TAG_IN_WORDS = re.compile(rf"(?<![\w-]){TAG}(?![\w-])")
+STATED = re.compile(rf"^\*\*\[({TAG})\]\*\*\n", re.M)
+ENTRY = re.compile(rf"^### (?=({TAG}) — )", re.M)
+ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')
+LINK = re.compile(r"\[([^\]\n]*)\]\(([^)\s]+)\)")
+
+
+def link_tags(markdown: str) -> str:
+    """Each tag in words becomes a link: Sphinx knows whether there is such an equation."""
+
+    def link(match):
+        return f"[{match[0]}](#{label(match[0])})"
+
+    parts = []
+    end = 0
+    for skipped in NOT_WORDS.finditer(markdown):
+        words = markdown[end : skipped.start()]
+        parts += [TAG_IN_WORDS.sub(link, words), skipped[0]]
+        end = skipped.end()
+    parts.append(TAG_IN_WORDS.sub(link, markdown[end:]))
+    return "".join(parts)
+
+
+def link_stated(markdown: str) -> str:
+    """`**[EQ-LN]**` above a formula becomes a link; the formula a paragraph of its own."""
+    return STATED.sub(lambda match: f"{{.stated}}\n[{match[1]}](#{label(match[1])})\n\n", markdown)
+
+
+def mend_links(markdown: str, page: Path) -> str:
+    """Links as the site needs them.
+
+    A row of a table, such as reference/claims.md#A154, is a target of the whole site. A file of
+    the repository that is no page has no address on the web: its name is left as text.
+    """
+
+    def mend(match):
+        words, address = match[1], match[2]
+        path, _, anchor = address.partition("#")
+        goal = Path(os.path.normpath(page.parent / path))
+        if path.endswith(".md") and anchor in rows_of(goal):
+            return f"[{words}](#{anchor.lower()})"
+        if "://" not in address and goal.is_file() and not goal.is_relative_to(NOTEBOOKS):
+            return words
+        return match[0]
+
+    return LINK.sub(mend, markdown)
+
+
+def rows_of(page: Path) -> list[str]:
+    """The anchors that stand in the rows of a reference page's tables."""
+    return ANCHOR.findall(page.read_text("utf-8")) if page.is_file() else []
+
+
+def prepared_markdown(markdown: str, page: Path) -> str:
+    return link_tags(link_stated(mend_links(markdown, page)))
+
+
+def prepared_notebook(path: Path) -> str:
+    """The notebook with each cell's name: a directive before words, metadata of code."""
+    stored = json.loads(path.read_text("utf-8"))
+    for cell in stored["cells"]:
+        if cell["cell_type"] == "markdown":
+            words = prepared_markdown(text_of(cell["source"]), path)
+            cell["source"] = f"```{{cell-start}} {cell['id']}\n```\n\n{words}"
+        else:
+            cell["metadata"]["cell_id"] = cell["id"]
+    return json.dumps(stored, ensure_ascii=False)
+
+
+def prepared_reference(path: Path) -> str:
+    markdown = mend_links(path.read_text("utf-8"), path)
+    markdown = ANCHOR.sub(r"[]{#\1}", markdown)
+    markdown = ENTRY.sub(lambda match: f"({label(match[1])})=\n{match[0]}", markdown)
+    return link_tags(markdown)
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def toctree(caption: str, pages: list[str]) -> str:
+    lines = ["```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```"]
+    return "\n".join(lines) + "\n\n"
+
+
+def lesson_table(lessons: list[Notebook]) -> str:
+    rows = ["| lesson | core minutes | with the exercises |", "| --- | --- | --- |"]
+    for lesson in lessons:
+        core = lesson.minutes.core if lesson.minutes else ""
+        whole = lesson.minutes.whole if lesson.minutes else ""
+        rows.append(f"| [{lesson.title}]({lesson.name}.ipynb) | {core} | {whole} |")
+    return "\n".join(rows) + "\n\n"
+
+
+def front_page(target: Path) -> str:
+    """The words of pages/index.md, the lessons as a table, and the order of all pages."""
+    lessons = [Notebook(path) for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
+    parts = [(PAGES / "index.md").read_text("utf-8"), "\n", lesson_table(lessons)]
+    parts.append(toctree("Lessons", [lesson.name for lesson in lessons]))
+    for caption, folder in (("Reference", "reference"), ("Solutions", "solutions")):
+        pages = sorted(page for page in (target / folder).iterdir() if page.suffix != ".png")
+        parts.append(toctree(caption, [f"{folder}/{page.stem}" for page in pages]))
+    others = sorted(page.stem for page in PAGES.glob("*.md") if page.stem != "index")
+    parts.append(toctree("About", others))
+    decks = sorted(page.stem for page in DECKS.glob("*.md"))
+    if decks:  # last: their pages have no sidebar, so "next" must not lead there from a lesson
+        parts.append(toctree("Lectures", [f"lectures/{deck}" for deck in decks]))
+    return "".join(parts)
+
+
+def prepare(target: Path) -> None:
+    """Fill the folder anew."""
+    shutil.rmtree(target, ignore_errors=True)
+    for path in sorted([*NOTEBOOKS.glob("*.ipynb"), *NOTEBOOKS.glob("solutions/*.ipynb")]):
+        inside = path.relative_to(NOTEBOOKS)
+        write(target / inside, prepared_notebook(path))
+        write(target / FILES / "notebooks" / inside, path.read_text("utf-8"))
+    for path in sorted(NOTEBOOKS.glob("reference/*.md")):
+        write(target / path.relative_to(NOTEBOOKS), prepared_reference(path))
+    for path in sorted(NOTEBOOKS.glob("records/*.json")):  # lessons link to some
+        write(target / path.relative_to(NOTEBOOKS), path.read_text("utf-8"))
+    for path in sorted(PAGES.glob("*.md")):
+        write(target / path.name, prepared_markdown(path.read_text("utf-8"), path))
+    for path in sorted(DECKS.glob("*.md")):
+        write(target / "lectures" / path.name, path.read_text("utf-8"))
+    write(target / "index.md", front_page(target))
+    known = equations(NOTEBOOKS / "reference" / "equations.md")
+    previews = {label(tag): [entry.title, entry.latex] for tag, entry in known.items()}
+    script = f"window.EQUATIONS = {json.dumps(previews, ensure_ascii=False)};\n"
+    write(target / FILES / "equations.js", script)

@@ -1,0 +1,121 @@
+// Formulas set by KaTeX; a tag shows its formula; pictures open at full size; folds open for links
+// and for the printer; what scrolls can be scrolled by keyboard.
+
+function setFormula(latex, element, display) {
+  katex.render(latex, element, { displayMode: display, throwOnError: false, strict: "ignore" });
+}
+
+function setFormulas() {
+  for (const element of document.querySelectorAll(".math")) {
+    setFormula(element.textContent.trim(), element, element.tagName === "DIV");
+  }
+}
+
+// --- the formula of a tag, under the pointer or the focus
+
+const preview = document.createElement("div");
+preview.className = "formula-preview";
+preview.id = "formula-preview";
+preview.setAttribute("role", "tooltip");
+preview.hidden = true;
+
+function tagOf(link) {
+  const anchor = link.hash.slice(1);
+  return window.EQUATIONS[anchor] ? anchor : null;
+}
+
+function showPreview(link) {
+  const [title, latex] = EQUATIONS[tagOf(link)];
+  const formula = document.createElement("div");
+  setFormula(latex, formula, true);
+  preview.replaceChildren(`${tagOf(link).toUpperCase()}: ${title}`, formula);
+  preview.hidden = false;
+  link.setAttribute("aria-describedby", preview.id);
+  const box = link.getBoundingClientRect();
+  const right = document.documentElement.clientWidth - preview.offsetWidth - 8;
+  const below = box.bottom + 6;
+  const above = box.top - preview.offsetHeight - 6;
+  const fits = below + preview.offsetHeight <= innerHeight || above < 0;
+  preview.style.left = `${scrollX + Math.max(8, Math.min(box.left, right))}px`;
+  preview.style.top = `${scrollY + (fits ? below : above)}px`;
+}
+
+function hidePreview() {
+  preview.hidden = true;
+}
+
+function preparePreviews() {
+  document.body.append(preview);
+  for (const link of document.querySelectorAll('a[href*="#eq-"]')) {
+    if (!tagOf(link) || link.closest(".sidebar-drawer, .toc-drawer, .headerlink")) continue;
+    link.addEventListener("mouseenter", () => showPreview(link));
+    link.addEventListener("focus", () => showPreview(link));
+    link.addEventListener("mouseleave", hidePreview);
+    link.addEventListener("blur", hidePreview);
+  }
+}
+
+// --- pictures at full size
+
+function prepareZoom() {
+  const dialog = document.createElement("dialog");
+  dialog.className = "zoom";
+  dialog.setAttribute("aria-label", "picture at full size");
+  dialog.addEventListener("click", () => dialog.close());
+  document.body.append(dialog);
+  for (const link of document.querySelectorAll(".cell_output a.image-reference")) {
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      const shown = link.querySelector("img");
+      const large = new Image();
+      large.src = shown.src;
+      large.alt = shown.alt;
+      dialog.replaceChildren(large);
+      dialog.showModal();
+    });
+  }
+}
+
+// --- folds
+
+function openAround(element) {
+  for (let box = element; box; box = box.parentElement) {
+    if (box.tagName === "DETAILS") box.open = true;
+  }
+}
+
+function openTarget() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!target?.closest("details:not([open])")) return;
+  openAround(target);
+  target.scrollIntoView();
+}
+
+function openAll() {
+  for (const fold of document.querySelectorAll("details")) fold.open = true;
+}
+
+// --- the keyboard
+
+function makeScrollable() {
+  for (const box of document.querySelectorAll("pre, .table-wrapper, div.math")) {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+  }
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  setFormulas();
+  preparePreviews();
+  prepareZoom();
+  openTarget();
+  makeScrollable();
+  document.querySelector("button.print")?.addEventListener("click", () => print());
+  document.addEventListener("toggle", makeScrollable, true); // an opened fold has a width only now
+  document.documentElement.dataset.ready = "1";
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") hidePreview();
+});
+addEventListener("resize", makeScrollable);
+addEventListener("hashchange", openTarget);
+addEventListener("beforeprint", openAll);
