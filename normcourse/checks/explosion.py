@@ -1,5 +1,5 @@
 """Checks of lesson 00b: powers of a matrix,
-the scale of a logit, the size of residual branches, clipping.
+the scale of a logit, the size of residual branches, clipping, a deep net without shortcuts.
 
 Each table below maps what a check says to the wrong formula that earns it.
 """
@@ -8,9 +8,9 @@ import math
 from types import SimpleNamespace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from normcourse import measures
+from normcourse import measures, training
 from normcourse.checks.probes import call
 from normcourse.checks.values import as_number, describe
 from normcourse.checks.verdict import Slip, exercise, expect, parts
@@ -267,3 +267,52 @@ def _clipped(student, gradients: list[Tensor], limit: float = LIMIT) -> Tensor:
     if [getattr(t, "shape", None) for t in got] != [g.shape for g in gradients]:
         raise Slip("return a list of tensors with the shapes that came in.")
     return _flat(got)
+
+
+DEPTH, WANTED = 30, 0.5
+
+
+@exercise("Exercise 5 (thirty layers without a shortcut)")
+def deep(net) -> None:
+    """net: a trained nn.Sequential of thirty layers
+    in a row that names half of the digits rightly.
+    """
+    if not isinstance(net, nn.Sequential):
+        raise Slip(f"the check takes a trained nn.Sequential, got a {type(net).__name__}.")
+    modules = [module for module in net.modules() if not isinstance(module, nn.Sequential)]
+    linears = [m for m in modules if isinstance(m, nn.Linear) and m.weight.shape == (64, 64)]
+    activations = [m for m in modules if type(m).__module__ == "torch.nn.modules.activation"]
+    if len(linears) >= DEPTH > len(activations):
+        raise Slip(
+            f"{len(activations)} activations for {len(linears)} Linear maps: "
+            "without one in between, two "
+            "Linear maps are one."
+        )
+    if len(linears) < DEPTH:
+        raise Slip(
+            f"{len(linears)} Linear maps of 64 by 64, expected {DEPTH}: "
+            "the depth is the difficulty."
+        )
+    for module in modules:
+        home = type(module).__module__.partition(".")[0]
+        if isinstance(module, training.Block):
+            raise Slip("a training.Block has a shortcut; this exercise does without one.")
+        if home not in ("torch", "normlib"):
+            raise Slip(
+                f"{type(module).__name__} is a class of your own, which may hide a shortcut; "
+                "use layers of "
+                "torch.nn and normlib.layers."
+            )
+    data = training.digits()
+    reached = training.accuracy(net, data.validation_x, data.validation_y)
+    if not reached >= WANTED:
+        raise Slip(
+            f"accuracy {reached:.2f} on the validation pictures, wanted {WANTED}. "
+            "Write it down and try on."
+        )
+    on_test = training.accuracy(net, data.test_x, data.test_y)
+    if on_test < reached - 0.2:
+        raise Slip(
+            f"{reached:.2f} on the validation pictures, {on_test:.2f} on others: "
+            "train on data.train_x alone."
+        )

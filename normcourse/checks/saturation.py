@@ -1,4 +1,4 @@
-"""Checks of lesson 00a: where sigmoid and tanh saturate,
+"""Checks of lesson 00a: where sigmoid and tanh saturate, He's rule for leaky ReLU,
 Swish's slopes, a sigmoid that passes gradient.
 
 Each table below maps what a check says to the wrong formula that earns it.
@@ -105,6 +105,40 @@ def threshold(student) -> None:
     expect(_or_nan(student, 0.5, 0.7), 0.0, slips, "the threshold for alpha = 0.5, eps = 0.7")
 
 
+VARIANCES = {  # of n inputs and the slope a
+    "that is ReLU's: here the negative half is not lost, it comes through with the slope.": (
+        lambda n, a: 2 / n
+    ),
+    "that is a linear layer's: the activation is missing.": lambda n, a: 1 / n,
+    "square the slope: the negative half of the mean square is multiplied by a^2.": (
+        lambda n, a: 2 / ((1 + a) * n)
+    ),
+    "the two halves never meet in one sample: 1 + a^2, not (1 + a)^2.": (
+        lambda n, a: 2 / ((1 + a) ** 2 * n)
+    ),
+    "that is a standard deviation; the question asks for a variance.": (
+        lambda n, a: math.sqrt(2 / ((1 + a**2) * n))
+    ),
+    "each half brings half of the mean square: a factor 2 is missing.": (
+        lambda n, a: 1 / ((1 + a**2) * n)
+    ),
+    "that is what a layer of variance 1 does to the mean square; you need its inverse.": (
+        lambda n, a: n * (1 + a**2) / 2
+    ),
+    "a slope lets more through, so the variance must get smaller.": lambda n, a: 2 * (1 + a**2) / n,
+    "both halves add: 1 + a^2, not 1 - a^2.": lambda n, a: 2 / ((1 - a**2) * n),
+    "n is missing: z is a sum of n products.": lambda n, a: 2 / (1 + a**2),
+    "that is torch's default for nn.Linear, which keeps nothing.": lambda n, a: 1 / (3 * n),
+}
+
+
+@exercise("Exercise 3 (He's variance for leaky ReLU)")
+def variance(student) -> None:
+    """student(n, a): the variance of the weights that keeps the mean square."""
+    cases = [{"n": 50, "a": 0.6}, {"n": 8, "a": 0.0}, {"n": 7, "a": 1.5}]
+    calls(student, lambda n, a: 2 / ((1 + a**2) * n), *cases, slips=VARIANCES, what="the variance")
+
+
 def _or_nan(student, *arguments):
     """NaN where the student's formula takes the root or the logarithm of a number that has none."""
     try:
@@ -164,7 +198,7 @@ SWISH = {
 }
 
 
-@exercise("Exercise 3 (the two slopes of Swish)")
+@exercise("Exercise 4 (the two slopes of Swish)")
 def swish_slopes(student) -> None:
     """student(x, beta) -> (slope in x,
     slope in beta) of x sigmoid(beta x), each in the shape of x.
@@ -174,7 +208,7 @@ def swish_slopes(student) -> None:
     calls(allowed, _swish_slopes, *cases, slips=SWISH, what=("the slope in x", "the slope in beta"))
 
 
-@exercise("Exercise 4 (repair the sigmoid)")
+@exercise("Exercise 5 (repair the sigmoid)")
 def repaired(student) -> None:
     """student: (a, b, c), for which a sigmoid(b x) + c
     hands a gradient on with a factor of 0.9 to 1.1.

@@ -1,5 +1,4 @@
-"""Checks of lesson 00: one layer's factor,
-He's rule for leaky ReLU, the profile, the block, a deep net.
+"""Checks of lesson 00: one layer's factor, the profile, the block, a norm of one's own.
 
 Each table maps what a check says to the wrong answer that earns it.
 """
@@ -32,30 +31,9 @@ FACTORS = {  # of n inputs and the variance v
     ),
     "ReLU keeps half of the mean square; it does not double it.": lambda n, v: math.sqrt(2 * n * v),
     "a third of 1/n is torch's own v; use the v that is given.": lambda n, v: math.sqrt(1 / 6),
-}
-VARIANCES = {  # of n inputs and the slope a
-    "that is ReLU's: here the negative half is not lost, it comes through with the slope.": (
-        lambda n, a: 2 / n
+    "that is the factor of thirty layers; the question is one layer.": lambda n, v: (
+        (n * v / 2) ** 15
     ),
-    "that is a linear layer's: the activation is missing.": lambda n, a: 1 / n,
-    "square the slope: the negative half of the mean square is multiplied by a^2.": (
-        lambda n, a: 2 / ((1 + a) * n)
-    ),
-    "the two halves never meet in one sample: 1 + a^2, not (1 + a)^2.": (
-        lambda n, a: 2 / ((1 + a) ** 2 * n)
-    ),
-    "that is a standard deviation; the question asks for a variance.": (
-        lambda n, a: math.sqrt(2 / ((1 + a**2) * n))
-    ),
-    "each half brings half of the mean square: a factor 2 is missing.": (
-        lambda n, a: 1 / ((1 + a**2) * n)
-    ),
-    "that is what a layer of variance 1 does to the mean square; you need its inverse.": (
-        lambda n, a: n * (1 + a**2) / 2
-    ),
-    "a slope lets more through, so the variance must get smaller.": lambda n, a: 2 * (1 + a**2) / n,
-    "both halves add: 1 + a^2, not 1 - a^2.": lambda n, a: 2 / ((1 - a**2) * n),
-    "that is torch's default for nn.Linear, which keeps nothing.": lambda n, a: 1 / (3 * n),
 }
 LISTS = ("sizes", "spreads", "told apart")
 BLOCKS = {  # of h, norm, linear
@@ -87,8 +65,6 @@ BLOCKS = {  # of h, norm, linear
     "h is added twice.": lambda h, norm, linear: 2 * h + torch.relu(linear(norm(h))),
     "the branch is added, not multiplied.": lambda h, norm, linear: h * torch.relu(linear(norm(h))),
 }
-DEPTH = 30
-WANTED = 0.5
 
 
 @exercise("Exercise 1 (one layer's factor)")
@@ -98,14 +74,7 @@ def factor(student) -> None:
     calls(student, lambda n, v: math.sqrt(n * v / 2), *cases, slips=FACTORS, what="the factor")
 
 
-@exercise("Exercise 2 (He's variance for leaky ReLU)")
-def variance(student) -> None:
-    """student(n, a): the variance of the weights that keeps the mean square."""
-    cases = [{"n": 50, "a": 0.6}, {"n": 8, "a": 0.0}, {"n": 7, "a": 1.5}]
-    calls(student, lambda n, a: 2 / ((1 + a**2) * n), *cases, slips=VARIANCES, what="the variance")
-
-
-@exercise("Exercise 3 (the profile of a net)")
+@exercise("Exercise 2 (the profile of a net)")
 def profile(student) -> None:
     """student(net, x, digits) -> (sizes, spreads, told apart), one number behind each layer."""
     for seed in (0, 1):
@@ -168,7 +137,20 @@ def _compare(got, net, x, digits) -> None:
                 for other in LISTS
                 if other != name
             }
+            if name == "spreads":
+                slips |= _spread_slips(want, wanted["sizes"][layer], len(x))
             expect(value, want, slips, f"{name} at layer {layer + 1}")
+
+
+def _spread_slips(spread: float, size: float, rows: int) -> dict[str, float]:
+    return {
+        "the spread is a share of the size: divide the differences by it.": spread * size,
+        "divide by the size itself, not by its square.": spread / size,
+        "that is the squared spread; the root is missing.": spread**2,
+        "average the squares over all rows, not over all but one.": (
+            spread * math.sqrt(rows / (rows - 1))
+        ),
+    }
 
 
 def _profile(net, x, digits, ends, *, end=-1) -> dict[str, list[float]]:
@@ -190,7 +172,7 @@ def _told_apart(h: Tensor, digits: Tensor) -> float:
     return (nearest == digits).double().mean().item()
 
 
-@exercise("Exercise 4 (the block)")
+@exercise("Exercise 3 (the block)")
 def block(student) -> None:
     """student(norm, linear) makes a module with h -> h + relu(linear(norm(h)))."""
     norm = layers.LayerNorm(5, dtype=torch.float64)
@@ -212,47 +194,69 @@ def block(student) -> None:
     same_gradients(forward, reference, cases[0])
 
 
-@exercise("Exercise 5 (thirty layers without a shortcut)")
-def deep(net) -> None:
-    """net: a trained nn.Sequential of thirty layers
-    in a row that names half of the digits rightly.
-    """
-    if not isinstance(net, nn.Sequential):
-        raise Slip(f"the check takes a trained nn.Sequential, got a {type(net).__name__}.")
-    modules = [module for module in net.modules() if not isinstance(module, nn.Sequential)]
-    linears = [m for m in modules if isinstance(m, nn.Linear) and m.weight.shape == (64, 64)]
-    activations = [m for m in modules if type(m).__module__ == "torch.nn.modules.activation"]
-    if len(linears) >= DEPTH > len(activations):
+RATE, STEPS, WANTED = 0.1, 100, 0.7
+KNOWN = {  # what a norm of one's own is not: (rows, width) -> rows
+    "that is the root mean square, RMSNorm; find a size of your own.": layers.RMSNorm,
+    "that is LayerNorm; find a size of your own.": layers.LayerNorm,
+    "that is BatchNorm; find a size of your own.": layers.BatchNorm1d,
+}
+
+
+@exercise("Exercise 4 (a norm of your own)")
+def own_norm(student) -> None:
+    """student(width) makes a module; rows of every scale leave it with one size of about 1."""
+    if isinstance(student, nn.Module):
+        raise Slip("the check takes the class, MyNorm, and makes one for each layer itself.")
+    rows = draw(40, 64, seed=11)
+    leaf = rows.clone().requires_grad_()
+    normed = _normed(student, leaf)
+    if not normed.requires_grad:
+        raise Slip("no gradient comes back through your norm: nothing below it would learn.")
+    normed = normed.detach()
+    for message, known in KNOWN.items():
+        if torch.allclose(normed, known(64).double()(rows), rtol=1e-3, atol=1e-3):
+            raise Slip(message)
+    _one_scale(student, rows, normed)
+    sizes = normed.square().mean(1).sqrt()
+    if not 0.2 < sizes.min() <= sizes.max() < 5:
         raise Slip(
-            f"{len(activations)} activations for {len(linears)} Linear maps: "
-            "without one in between, two "
-            "Linear maps are one."
+            f"rows leave with sizes from {sizes.min():.2g} to {sizes.max():.2g}, "
+            "expected about 1: is the measure a mean, of numbers without a sign?"
         )
-    if len(linears) < DEPTH:
-        raise Slip(
-            f"{len(linears)} Linear maps of 64 by 64, expected {DEPTH}: "
-            "the depth is the difficulty."
-        )
-    for module in modules:
-        home = type(module).__module__.partition(".")[0]
-        if isinstance(module, training.Block):
-            raise Slip("a training.Block has a shortcut; this exercise does without one.")
-        if home not in ("torch", "normlib"):
-            raise Slip(
-                f"{type(module).__name__} is a class of your own, which may hide a shortcut; "
-                "use layers of "
-                "torch.nn and normlib.layers."
-            )
-    data = training.digits()
-    reached = training.accuracy(net, data.validation_x, data.validation_y)
+    reached = _trained(student)
     if not reached >= WANTED:
         raise Slip(
-            f"accuracy {reached:.2f} on the validation pictures, wanted {WANTED}. "
-            "Write it down and try on."
+            f"a norm it is, and the net reached {reached:.2f} with it, wanted {WANTED}. "
+            "Write it down and try another measure."
         )
-    on_test = training.accuracy(net, data.test_x, data.test_y)
-    if on_test < reached - 0.2:
-        raise Slip(
-            f"{reached:.2f} on the validation pictures, {on_test:.2f} on others: "
-            "train on data.train_x alone."
-        )
+
+
+def _normed(student, rows: Tensor) -> Tensor:
+    normed = student(64)(rows)
+    if not isinstance(normed, Tensor):
+        raise Slip(f"your norm returns a {type(normed).__name__}, expected a tensor.")
+    if normed.shape != rows.shape:
+        raise Slip(f"{tuple(rows.shape)} went in, {tuple(normed.shape)} came out.")
+    return normed
+
+
+def _one_scale(student, rows: Tensor, normed: Tensor) -> None:
+    for factor in (100.0, 0.01):
+        scaled = _normed(student, factor * rows).detach()
+        if torch.allclose(scaled, factor * normed, rtol=1e-3):
+            raise Slip("rows that are 100 times larger leave 100 times larger: divide by the size.")
+        if not torch.allclose(scaled, normed, rtol=1e-2, atol=1e-2):
+            raise Slip(
+                f"rows times {factor:g} do not leave as the rows themselves do: "
+                "divide by something that grows as the row does."
+            )
+    with_zeros = rows.index_fill(0, torch.tensor([3]), 0.0)
+    if not _normed(student, with_zeros).isfinite().all():
+        raise Slip("a row of zeros becomes NaN: add a small number to what you divide by.")
+
+
+def _trained(student) -> float:
+    """Accuracy of the lesson's net with the student's norm."""
+    net = training.mlp(student, depth=30, shortcut=True, start="torch").double()
+    run = training.train(net, training.digits(), steps=STEPS, lr=RATE)
+    return 0.0 if run.diverged else run.validation_accuracy[-1]

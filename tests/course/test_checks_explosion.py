@@ -4,8 +4,11 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
+from normcourse import training
 from normcourse.checks import explosion as check
+from normlib import layers
 from tests.course.solutions import every_slip
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
@@ -201,6 +204,38 @@ BRANCH_SIZES = {
     "negative": (lambda K: -1 / K, "from 0 on"),
     "text": (lambda K: "1 / K", "expected a number"),
 }
+
+
+def chain(depth, *, last=nn.Identity, width=64):
+    parts = [part for _ in range(depth) for part in (nn.Linear(width, width), nn.ReLU())]
+    return nn.Sequential(*parts, last(), nn.Linear(width, 10))
+
+
+def linear_chain(depth):
+    return nn.Sequential(*(nn.Linear(64, 64) for _ in range(depth)), nn.Linear(64, 10))
+
+
+class Hidden(nn.Module):
+    def forward(self, h):
+        return h + h
+
+
+def block():
+    return training.Block(nn.Linear(64, 64), layers.LayerNorm, 64)
+
+
+DEEP = {
+    "too few": (lambda: chain(29), "29 Linear maps"),
+    "narrow": (lambda: chain(30, width=32), "0 Linear maps"),
+    "no activation": (lambda: linear_chain(30), "two Linear maps are one"),
+    "untrained": (lambda: chain(30), "Write it down and try on"),
+    "a block": (lambda: chain(30, last=block), "has a shortcut"),
+    "a class of one's own": (lambda: chain(30, last=Hidden), "may hide a shortcut"),
+    "a class": (lambda: nn.Linear, "got a type"),
+    "its accuracy": (lambda: 0.9, "got a float"),
+}
+
+
 WRONG = {
     check.growth: GROWTHS,
     check.scale: SCALES,
@@ -234,3 +269,9 @@ def test_tensors_and_tuples_are_welcome():
     assert check.growth(lambda W, n: [torch.tensor(v) for v in growth()(W, n)]).startswith("[ok]")
     as_tuple = clipped(lambda g, m: m / norm_of(g))
     assert check.clip(lambda gs, n: tuple(as_tuple(gs, n))).startswith("[ok]")
+
+
+@pytest.mark.parametrize(("make", "message"), DEEP.values(), ids=DEEP)
+def test_a_net_that_is_not_what_was_asked_is_named(make, message):
+    verdict = check.deep(make())
+    assert verdict.startswith("[x]") and message in verdict

@@ -1,6 +1,7 @@
 """The checks of lesson 00a name the slips people make."""
 
 import math
+from fractions import Fraction
 
 import pytest
 import torch
@@ -140,9 +141,22 @@ REPAIRED = {
     "two numbers": ((2, 2), "expected a tuple (a, b, c)"),
     "text": (("2", 2, -1), "expected a number"),
 }
+VARIANCES = {
+    "ReLU": (lambda n, a: 2 / n, "that is ReLU's"),
+    "linear": (lambda n, a: 1 / n, "that is a linear layer's"),
+    "slope not squared": (lambda n, a: 2 / (1 + a) / n, "square the slope"),
+    "halves meet": (lambda n, a: 2 / (1 + a) ** 2 / n, "never meet in one sample"),
+    "standard deviation": (lambda n, a: math.sqrt(2 / (1 + a * a) / n), "a standard deviation"),
+    "factor 2": (lambda n, a: 1 / (1 + a * a) / n, "a factor 2 is missing"),
+    "not inverted": (lambda n, a: n * (1 + a * a) / 2, "you need its inverse"),
+    "multiplied": (lambda n, a: 2 * (1 + a * a) / n, "the variance must get smaller"),
+    "no n": (lambda n, a: 2 / (1 + a * a), "n is missing"),
+    "torch's default": (lambda n, a: 1 / (3 * n), "torch's default"),
+}
 WRONG = {
     check.sigmoid_threshold: SIGMOID,
     check.threshold: TANH,
+    check.variance: VARIANCES,
     check.swish_slopes: SWISH,
     check.repaired: REPAIRED,
 }
@@ -173,3 +187,8 @@ def test_other_right_answers_are_accepted():
     assert check.repaired((4, 1, -2)).startswith("[ok]")
     assert check.repaired((-2, -2, torch.tensor(1.0))).startswith("[ok]")
     assert check.repaired([1, 4, -0.5]).startswith("[ok]")
+
+
+def test_an_unusual_form_of_a_right_variance_is_accepted():
+    exact = lambda n, a: 2 / (n * (1 + Fraction(a) ** 2))  # noqa: E731
+    assert check.variance(exact).startswith("[ok]")
