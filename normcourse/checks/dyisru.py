@@ -3,67 +3,17 @@
 import torch
 from torch import Tensor
 
-from normcourse import draw
-from normcourse.checks.probes import unchanged
+from normcourse import draw, measures
+from normcourse.checks.probes import calls, unchanged
+from normcourse.checks.values import at_points, is_expression, points_of
 from normcourse.checks.verdict import Slip, exercise, expect, parts
-from normlib import gradients
+from normlib import functional, gradients
 
 
-@exercise("Exercise 1 (slope at 0)")
-def slope_at_zero(answer) -> None:
-    """Slope at 0 of DyISRU with D = 64, scale sqrt(D), c = 16 and no gain.  [EQ-DYISRU-GRAD]"""
-    slips = {
-        "1/2 is sqrt(D)/c, an article's slope: at x = 0 the divisor is sqrt(x^2 + c), "
-        "so sqrt(c).": 0.5,
-        "1/4 is 1/sqrt(c): the scale sqrt(D) is missing.": 0.25,
-        "1/16 is 1/c: the scale is missing, and the root over c.": 1 / 16,
-        "4 is D/c: both belong under a root.": 4.0,
-        "16 is D/sqrt(c): the scale is sqrt(D).": 16.0,
-        "8 is sqrt(D), the level that the curve reaches far out.": 8.0,
-        "1 would be the slope for c = D = 64.": 1.0,
-        "0 is the output at 0; its slope is asked for.": 0.0,
-        "1/8 is scale c over c^2: (x^2 + c)^(3/2) at x = 0 is c^(3/2), which is 64.": 1 / 8,
-    }
-    expect(answer, 2.0, slips, what="the slope", rtol=5e-3)
-
-
-@exercise("Exercise 2 (the Bernoulli line)")
-def bernoulli(student) -> None:
-    """student(x, u, d) -> du/dx for u = 1/y^2.  [EQ-BERNOULLI]"""
-    x = draw(5)
-    for d, u in ((16, 0.3 + draw(5, seed=1).square()), (9, (x.square() + 2) / (9 * x.square()))):
-        x_before = x.clone()
-        u_before = u.clone()
-        got = student(x, u, d)
-        unchanged("x", x_before, x)
-        unchanged("u", u_before, u)
-        expect(got, -2 / x * (u - 1 / d), _bernoulli_slips(x, u, d), "du/dx")
-
-
-def _bernoulli_slips(x: Tensor, u: Tensor, d: int) -> dict[str, Tensor]:
-    y = u.rsqrt()
-    return {
-        "that is the article's middle line: 1/u is y^2. Multiply y'/y^3 out again: "
-        "u itself remains.": -2 / x * (1 / u - 1 / d),
-        "the sign is lost: the derivative of y^-2 is -2 y^-3 y'.": 2 / x * (u - 1 / d),
-        "the exponent's factor 2 is missing: the derivative of y^-2 is -2 y^-3 y'.": (
-            -(u - 1 / d) / x
-        ),
-        "1/D is missing: y^2/D times y^-2 leaves 1/D.": -2 / x * u,
-        "1/D, not 1: the bracket of the equation is 1 - y^2/D.": -2 / x * (u - 1),
-        "1/D, not 1/sqrt(D).": -2 / x * (u - d**-0.5),
-        "1/D is subtracted: the bracket of the equation is 1 - y^2/D.": -2 / x * (u + 1 / d),
-        "divide by x, do not multiply.": -2 * x * (u - 1 / d),
-        "the last term is 2/(D x): both terms of the bracket are divided by x.": -2 / x * u + 2 / d,
-        "that is y', the derivative before the substitution.": y / x * (1 - y**2 / d),
-        "that is y'/y^3: the chain rule gives -2 of it.": (u - 1 / d) / x,
-    }
-
-
-@exercise("Exercise 3 (the true c)")
+@exercise("Exercise 1 (the exact c)")
 def true_c(student) -> None:
     """student(x) -> (..., D), the sum of the squares of the others.  [EQ-DYISRU-EXACT]"""
-    for x in (draw(4, 4), 1 + draw(2, 3, 5)):
+    for x in (draw(3, 4), 1 + draw(2, 3, 5)):
         expect(_call(student, x), _others(x), _c_slips(x), "c")
     outlier = torch.tensor([[3e9, 1.0, 2.0, 2.0]], dtype=torch.float64)
     got = _call(student, outlier)
@@ -117,6 +67,99 @@ def _c_slips(x: Tensor) -> dict[str, Tensor]:
         "c stands under the root already: take none.": _others(x).sqrt(),
         "the sign is turned: the total minus its own square.": squares - total,
     }
+
+
+@exercise("Exercise 2 (the Bernoulli line)")
+def bernoulli(student) -> None:
+    """student(x, u, d) -> du/dx for u = 1/y^2.  [EQ-BERNOULLI]"""
+    x = draw(5)
+    for d, u in ((16, 0.3 + draw(5, seed=1).square()), (9, (x.square() + 2) / (9 * x.square()))):
+        x_before = x.clone()
+        u_before = u.clone()
+        got = student(x, u, d)
+        unchanged("x", x_before, x)
+        unchanged("u", u_before, u)
+        expect(got, -2 / x * (u - 1 / d), _bernoulli_slips(x, u, d), "du/dx")
+
+
+def _bernoulli_slips(x: Tensor, u: Tensor, d: int) -> dict[str, Tensor]:
+    y = u.rsqrt()
+    return {
+        "that is the article's middle line: 1/u is y^2. Multiply y'/y^3 out again: "
+        "u itself remains.": -2 / x * (1 / u - 1 / d),
+        "the sign is lost: the derivative of y^-2 is -2 y^-3 y'.": 2 / x * (u - 1 / d),
+        "the exponent's factor 2 is missing: the derivative of y^-2 is -2 y^-3 y'.": (
+            -(u - 1 / d) / x
+        ),
+        "1/D is missing: y^2/D times y^-2 leaves 1/D.": -2 / x * u,
+        "1/D, not 1: the bracket of the equation is 1 - y^2/D.": -2 / x * (u - 1),
+        "1/D, not 1/sqrt(D).": -2 / x * (u - d**-0.5),
+        "1/D is subtracted: the bracket of the equation is 1 - y^2/D.": -2 / x * (u + 1 / d),
+        "divide by x, do not multiply.": -2 * x * (u - 1 / d),
+        "the last term is 2/(D x): both terms of the bracket are divided by x.": -2 / x * u + 2 / d,
+        "that is y', the derivative before the substitution.": y / x * (1 - y**2 / d),
+        "that is y'/y^3: the chain rule gives -2 of it.": (u - 1 / d) / x,
+    }
+
+
+@exercise("Exercise 3 (another exponent)")
+def another_exponent(answer) -> None:
+    """The rising solutions of y' = (y/x) (1 - (y/a)^4), an expression in x, a and c."""
+    import sympy
+
+    x, a, c = sympy.symbols("x a c", positive=True)
+    if is_expression(answer) and _solves(answer):
+        return
+    fourth = sympy.Rational(1, 4)
+    body = x**4 + c
+    slips = {
+        "the root is the fourth: y^4 = 1/u, so y is its fourth root.": a * x / sympy.sqrt(body),
+        "that is DyISRU: with the exponent 4 the substitution is u = y^-4.": (
+            a * x / sympy.sqrt(x**2 + c)
+        ),
+        "the level is missing: far out the bracket has to vanish, and it does at y = a.": (
+            x / body**fourth
+        ),
+        "that is u = 1/y^4; go back to y.": body / (a * x) ** 4,
+        "that is y^4; one root is left.": (a * x) ** 4 / body,
+        "the integrating factor is x^4: from u = y^-4 a factor 4 comes down.": (
+            a * (x / (x + c)) ** fourth
+        ),
+        "the factor is x^4, not x^2: from u = y^-4 a factor 4 comes down.": (
+            a * sympy.sqrt(x) / (x**2 + c) ** fourth
+        ),
+        "y = a solves it, too, but that is one solution: where is the constant?": a,
+        "that solves it only where x^4 > c: for a curve on the whole line the constant is added.": (
+            a * x / (x**4 - c) ** fourth
+        ),
+        "that solves it, but falls: take the rising one.": -a * x / body**fourth,
+        "the fraction is upside down.": body**fourth / (a * x),
+        "the constant belongs under the root: it is added before you take it.": a * x / (x + c),
+        "x is missing: the factor x^4 of v = x^4 u comes back to the numerator.": (
+            a / body**fourth
+        ),
+        "the level is a: a^4 stands under the fourth root.": a**4 * x / body**fourth,
+    }
+    expect(answer, a * x / body**fourth, slips, "the curve")
+
+
+def _solves(answer) -> bool:
+    """Whether the curve obeys the equation, rises for x > 0 and holds a constant c."""
+    import sympy
+
+    symbols = {symbol.name: symbol for symbol in answer.free_symbols}
+    if not {"x", "c"} <= set(symbols) <= {"x", "a", "c"}:
+        return False
+    level = symbols.get("a", sympy.Symbol("a", positive=True))
+    x = symbols["x"]
+    rest = sympy.diff(answer, x) - answer / x * (1 - (answer / level) ** 4)
+    positive = {name: sympy.Symbol(name, positive=True) for name in ("x", "a", "c")}
+    swap = {symbol: positive[symbol.name] for symbol in {*symbols.values(), level}}
+    points = points_of(positive.values())
+    values = at_points(answer.subs(swap), points)
+    rests = at_points(rest.subs(swap), points)
+    rises = bool((values.imag.abs() < 1e-12).all() and (values.real > 0).all())
+    return rises and bool((rests.abs() < 1e-9).all())
 
 
 @exercise("Exercise 4 (backward, through log c)")
@@ -178,6 +221,135 @@ def _dlog_slips(dy: Tensor, x: Tensor, c: Tensor, dc: Tensor, scale: float) -> d
             (-dy * scale / (x.square() + c) ** 1.5 / 2).sum().reshape(1) * c
         ),
     }
+
+
+@exercise("Exercise 5 (a fair comparison)")
+def fair(student) -> None:
+    """student(curve, x, y, new_x, new_y) -> the error of the fitted layer on the new rows."""
+    cases = [_fair_case(60, 4, torch.tanh, seed=0), _fair_case(80, 5, functional.isru, seed=10)]
+    slips = {
+        "you score on the rows that you fitted to; new rows are the test.": (
+            lambda curve, x, y, new_x, new_y: _fair(curve, x, y, x, y)
+        ),
+        "you fit to the new rows, which only the score may see.": (
+            lambda curve, x, y, new_x, new_y: _fair(curve, new_x, new_y, new_x, new_y)
+        ),
+        "the knee is not fitted: call best_knee with the loss of a knee.": (
+            lambda *case: _fair(*case, knee=1.0)
+        ),
+        "one level for all channels: each channel has a gain of its own.": (
+            lambda *case: _fair(*case, line=_one_level)
+        ),
+        "the gains are there, the biases are missing.": (
+            lambda *case: _fair(*case, line=_gains_alone)
+        ),
+        "the biases are there, the gains are missing.": (
+            lambda *case: _fair(*case, line=_biases_alone)
+        ),
+        "the gain of a line with a bias is fitted to what is centred: covariance over variance.": (
+            lambda *case: _fair(*case, line=_line_not_centred)
+        ),
+        "you fit gains and biases to each row; one of each channel serves all rows.": (
+            lambda *case: _fair(*case, line=_line_of_rows)
+        ),
+        "the gains and biases come from the new rows, which only the score may see.": (
+            lambda curve, x, y, new_x, new_y: _fair(curve, x, y, new_x, new_y, refit=(new_x, new_y))
+        ),
+        "the knee is fitted with gain 1 and bias 0; fit the line anew for each knee you try.": (
+            lambda *case: _fair(*case, knee_line=_no_line)
+        ),
+        "you return the squared error: relative_error is its root.": (
+            lambda *case: _fair(*case) ** 2
+        ),
+    }
+    calls(student, _fair, *cases, slips=slips, what="the error", rtol=2e-3)
+
+
+def _fair_case(rows: int, width: int, curve, seed: int) -> dict:
+    sizes = torch.ones(width, dtype=torch.float64)
+    sizes[0] = 6
+    places = torch.linspace(-1, 2, width, dtype=torch.float64)
+    x = draw(rows, width, seed=seed) * sizes + places
+    new_x = draw(rows + 3, width, seed=seed + 1) * sizes + places
+    w = torch.linspace(0.5, 1.5, width, dtype=torch.float64)
+    targets = [w * functional.rms_norm(z, (width,), eps=0.0) + 1 - w for z in (x, new_x)]
+    return {"curve": curve, "x": x, "y": targets[0], "new_x": new_x, "new_y": targets[1]}
+
+
+def _fair(curve, x, y, new_x, new_y, *, knee=None, line=None, knee_line=None, refit=None) -> float:
+    """The right answer; line fits gain and bias, knee_line does so while the knee is sought."""
+    line = line or _line
+    sought = knee_line or line
+
+    def loss(knee):
+        w, b = sought(curve(x / knee), y)
+        return float(measures.relative_error(w * curve(x / knee) + b, y))
+
+    knee = measures.best_knee(loss, x) if knee is None else knee
+    rows, outputs = (x, y) if refit is None else refit
+    w, b = line(curve(rows / knee), outputs)
+    if line is _line_of_rows:
+        w, b = line(curve(new_x / knee), new_y)
+    return float(measures.relative_error(w * curve(new_x / knee) + b, new_y))
+
+
+def _line(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    centred = h - h.mean(0)
+    w = (centred * y).sum(0) / centred.square().sum(0)
+    return w, y.mean(0) - w * h.mean(0)
+
+
+def _one_level(h: Tensor, y: Tensor) -> tuple[Tensor, float]:
+    return (h * y).sum() / h.square().sum(), 0.0
+
+
+def _gains_alone(h: Tensor, y: Tensor) -> tuple[Tensor, float]:
+    return (h * y).sum(0) / h.square().sum(0), 0.0
+
+
+def _biases_alone(h: Tensor, y: Tensor) -> tuple[float, Tensor]:
+    return 1.0, (y - h).mean(0)
+
+
+def _line_not_centred(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    w = (h * y).sum(0) / h.square().sum(0)
+    return w, (y - w * h).mean(0)
+
+
+def _line_of_rows(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    w, b = _line(h.mT, y.mT)
+    return w[:, None], b[:, None]
+
+
+def _no_line(h: Tensor, y: Tensor) -> tuple[float, float]:
+    return 1.0, 0.0
+
+
+@exercise("Exercise 6 (off the diagonal)")
+def off_diagonal(answer) -> None:
+    """The share e for a row of D numbers of equal size, an expression in D.
+    [EQ-OFF-DIAGONAL-RMS]
+    """
+    import sympy
+
+    d = sympy.Symbol("D", positive=True)
+    slips = {
+        "that is e^2: the share compares lengths, so take the root.": 1 / d,
+        "that is the share of the diagonal, sqrt(1 - e^2); the rest is asked for.": (
+            sympy.sqrt(1 - 1 / d)
+        ),
+        "the share of what? Off the diagonal lie D (D - 1) squares of 1/D^2; the whole has D - 1, "
+        "with the diagonal.": 1 / sympy.sqrt(d - 1),
+        "the whole matrix has D - 1, not D: its diagonal entries are 1 - 1/D.": (
+            sympy.sqrt((1 - 1 / d) / d)
+        ),
+        "one entry off the diagonal is y_i y_j / D, which is 1/D in size; its square is 1/D^2, "
+        "and there are D (D - 1) of them.": 1 / d**2,
+        "divide by the size of the whole matrix, sqrt(D - 1).": (d - 1) / d,
+        "there are D (D - 1) entries off the diagonal, not D.": 1 / sympy.sqrt(d * (d - 1)),
+        "both triangles lie off the diagonal: twice as many entries.": 1 / sympy.sqrt(2 * d),
+    }
+    expect(answer, 1 / sympy.sqrt(d), slips, "the share")
 
 
 def _call(student, x: Tensor) -> Tensor:

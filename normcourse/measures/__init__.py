@@ -26,6 +26,7 @@ from normcourse.measures.depth import (
     spectral_radius,
 )
 from normcourse.measures.elementwise import (
+    best_knee,
     conditional_mean,
     dyisru_bounds,
     dyt_bounds,
@@ -84,6 +85,7 @@ __all__ = [
     "RunStability",
     "Thresholds",
     "activation_rms",
+    "best_knee",
     "best_step",
     "chain_bound",
     "clip_by_norm",

@@ -1,27 +1,17 @@
-"""The checks of lesson 06 name the slips people make."""
+"""The checks of lesson 06 name the slips people make, and accept what is right in another form."""
 
 import pytest
+import sympy
 import torch
 
+from normcourse import measures
 from normcourse.checks import dyisru as check
+from tests.course.solutions import every_slip, load
 
-SLOPES = {
-    "√D/c": (0.5, "an article's slope"),
-    "1/√c": (0.25, "scale sqrt(D) is missing"),
-    "1/c": (1 / 16, "and the root over c"),
-    "D/c": (4, "both belong under a root"),
-    "D/√c": (16.0, "the scale is sqrt(D)"),
-    "√D": (8.0, "the level"),
-    "1": (1, "for c = D = 64"),
-    "0": (0, "the output at 0"),
-    "√D c/c²·…": (0.125, "c^(3/2)"),
-}
-
-
-@pytest.mark.parametrize("answer, message", SLOPES.values(), ids=SLOPES)
-def test_wrong_slope_is_named(answer, message):
-    verdict = check.slope_at_zero(answer)
-    assert verdict.startswith("[x]") and message in verdict
+X, A, C = sympy.symbols("x a c", positive=True)
+D = sympy.Symbol("D", positive=True)
+BODY = X**4 + C
+FOURTH = sympy.Rational(1, 4)
 
 
 def bernoulli_in_place(x, u, d):
@@ -42,12 +32,6 @@ LINES = {
     "y'/y³": (lambda x, u, d: (u - 1 / d) / x, "gives -2 of it"),
     "in place": (bernoulli_in_place, "changed in place"),
 }
-
-
-@pytest.mark.parametrize("answer, message", LINES.values(), ids=LINES)
-def test_wrong_bernoulli_line_is_named(answer, message):
-    verdict = check.bernoulli(answer)
-    assert verdict.startswith("[x]") and message in verdict
 
 
 def total(x):
@@ -85,12 +69,6 @@ CONSTANTS = {
     "cancels": (lambda x: total(x) - x.square(), "cancels"),
     "in place": (c_in_place, "changed in place"),
 }
-
-
-@pytest.mark.parametrize("answer, message", CONSTANTS.values(), ids=CONSTANTS)
-def test_wrong_c_is_named(answer, message):
-    verdict = check.true_c(answer)
-    assert verdict.startswith("[x]") and message in verdict
 
 
 def backward(dx=None, dlog=None):
@@ -164,7 +142,145 @@ BACKWARDS = {
 }
 
 
-@pytest.mark.parametrize("answer, message", BACKWARDS.values(), ids=BACKWARDS)
-def test_wrong_backward_is_named(answer, message):
-    verdict = check.backward_log(answer)
+CURVES = {
+    "square root": (A * X / sympy.sqrt(BODY), "the root is the fourth"),
+    "DyISRU": (A * X / sympy.sqrt(X**2 + C), "that is DyISRU"),
+    "no level": (X / BODY**FOURTH, "the level is missing"),
+    "u": (BODY / (A * X) ** 4, "that is u"),
+    "y to the fourth": (A**4 * X**4 / BODY, "one root is left"),
+    "factor x": (A * (X / (X + C)) ** FOURTH, "a factor 4 comes down"),
+    "factor x^2": (A * sympy.sqrt(X) / (X**2 + C) ** FOURTH, "x^4, not x^2"),
+    "the constant solution": (A, "where is the constant"),
+    "c subtracted": (A * X / (X**4 - C) ** FOURTH, "only where x^4 > c"),
+    "falling": (-A * X / BODY**FOURTH, "take the rising one"),
+    "upside down": (BODY**FOURTH / (A * X), "upside down"),
+    "constant outside": (A * X / (X + C), "under the root"),
+    "no x": (A / BODY**FOURTH, "x is missing"),
+    "level to the fourth": (A**4 * X / BODY**FOURTH, "under the fourth root"),
+    "another letter": (A * X / (X**4 + D) ** FOURTH, "holds D"),
+    "no expression": ("a x", "a str"),
+}
+
+
+def fit(line, curve, x, y):
+    def loss(knee):
+        w, b = line(curve(x / knee), y)
+        return measures.relative_error(w * curve(x / knee) + b, y)
+
+    return measures.best_knee(loss, x)
+
+
+def line_of(h, y):
+    centred = h - h.mean(0)
+    w = (centred * y).sum(0) / centred.square().sum(0)
+    return w, y.mean(0) - w * h.mean(0)
+
+
+def level_of(h, y):
+    return (h * y).sum() / h.square().sum(), 0
+
+
+def gains_of(h, y):
+    return (h * y).sum(0) / h.square().sum(0), 0
+
+
+def raw_line(h, y):
+    w = gains_of(h, y)[0]
+    return w, (y - w * h).mean(0)
+
+
+def line_of_row(h, y):
+    w, b = line_of(h.T, y.T)
+    return w[:, None], b[:, None]
+
+
+def scored(line=line_of, knee_line=None, knee=None):
+    """An answer to exercise 5 with another line, another line in the search, or a fixed knee."""
+
+    def answer(curve, x, y, new_x, new_y):
+        found = knee or fit(knee_line or line, curve, x, y)
+        w, b = line(curve(x / found), y)
+        return measures.relative_error(w * curve(new_x / found) + b, new_y)
+
+    return answer
+
+
+def row_lines(curve, x, y, new_x, new_y):
+    knee = fit(line_of_row, curve, x, y)
+    w, b = line_of_row(curve(new_x / knee), new_y)
+    return measures.relative_error(w * curve(new_x / knee) + b, new_y)
+
+
+def line_from_new(curve, x, y, new_x, new_y):
+    knee = fit(line_of, curve, x, y)
+    w, b = line_of(curve(new_x / knee), new_y)
+    return measures.relative_error(w * curve(new_x / knee) + b, new_y)
+
+
+COMPARISONS = {
+    "scored on old rows": (lambda f, x, y, *_: scored()(f, x, y, x, y), "new rows are the test"),
+    "fitted to new rows": (lambda f, x, y, *new: scored()(f, *new, *new), "fit to the new rows"),
+    "knee 1": (scored(knee=1.0), "the knee is not fitted"),
+    "one level": (scored(level_of), "one level for all"),
+    "no biases": (scored(gains_of), "the biases are missing"),
+    "no gains": (scored(lambda h, y: (1, (y - h).mean(0))), "the gains are missing"),
+    "not centred": (scored(raw_line), "covariance over variance"),
+    "per row": (row_lines, "to each row"),
+    "line from new rows": (line_from_new, "come from the new rows"),
+    "knee alone": (scored(knee_line=lambda h, y: (1, 0)), "anew for each knee"),
+    "squared": (lambda *case: scored()(*case) ** 2, "squared error"),
+    "the outputs": (lambda f, x, *_: f(x), "expected a number"),
+}
+
+SHARES = {
+    "squared": (1 / D, "take the root"),
+    "the diagonal": (sympy.sqrt(1 - 1 / D), "share of the diagonal"),
+    "of the diagonal": (1 / sympy.sqrt(D - 1), "the share of what"),
+    "whole is D": (sympy.sqrt((1 - 1 / D) / D), "D - 1, not D"),
+    "one entry squared": (1 / D**2, "its square is 1/D^2"),
+    "sum of sizes": ((D - 1) / D, "divide by the size"),
+    "D entries": (1 / sympy.sqrt(D * (D - 1)), "not D."),
+    "one triangle": (1 / sympy.sqrt(2 * D), "both triangles"),
+    "a number": (0.25, "off by"),
+}
+
+CASES = {
+    check.true_c: CONSTANTS,
+    check.bernoulli: LINES,
+    check.another_exponent: CURVES,
+    check.backward_log: BACKWARDS,
+    check.fair: COMPARISONS,
+    check.off_diagonal: SHARES,
+}
+
+
+@every_slip(CASES)
+def test_a_wrong_answer_is_named(check_, answer, message):
+    verdict = check_(answer)
     assert verdict.startswith("[x]") and message in verdict
+
+
+RIGHT = {
+    "c times a^4": A * X / (X**4 + C * A**4) ** FOURTH,
+    "divided by x": A / (1 + C / X**4) ** FOURTH,
+    "two square roots": A * X / sympy.sqrt(sympy.sqrt(BODY)),
+    "no assumptions": sympy.sympify("a*x/(x**4 + exp(c))**(1/4)"),
+}
+
+
+@pytest.mark.parametrize("curve", RIGHT.values(), ids=RIGHT)
+def test_any_constant_will_do(curve):
+    assert check.another_exponent(curve).startswith("[ok]")
+
+
+def test_other_ways_to_fit_are_accepted():
+    by_lstsq = load("06_dyisru")["fair"]
+    assert check.fair(by_lstsq).startswith("[ok]")
+    assert check.fair(lambda *case: scored()(*case).item()).startswith("[ok]")
+
+
+def test_the_share_may_be_written_in_parts():
+    symbol = sympy.Symbol("D")
+    off = symbol * (symbol - 1) / symbol**2
+    whole = off + symbol * (1 - 1 / symbol) ** 2
+    assert check.off_diagonal(sympy.sqrt(off / whole)).startswith("[ok]")

@@ -135,6 +135,13 @@ def test_conditional_mean_by_hand():
     assert_close(measures.piecewise_linear(x, *one), torch.full_like(x, 9.0))
 
 
+def test_a_column_is_as_good_as_a_copy():  # torch warns of what is not contiguous
+    x, y = draw(50, 3), draw(50, 3, seed=1)
+    of_column = measures.conditional_mean(x[:, 1], y[:, 1], bins=5)
+    of_copy = measures.conditional_mean(x[:, 1].clone(), y[:, 1].clone(), bins=5)
+    assert_close(of_column, of_copy)
+
+
 def test_repeated_values_share_a_bin():
     x = torch.cat([torch.zeros(60), torch.linspace(1, 2, 40)]).double()
     y = torch.arange(100).double()
@@ -180,6 +187,19 @@ def test_no_curve_beats_the_conditional_mean(law):  # on data that neither has s
     for curve in (torch.tanh, functional.isru, F.softsign):
         # 200 knots cost variance
         assert measures.relative_error(best, y_new) < fitted(curve) * 1.005
+
+
+@pytest.mark.parametrize("true_knee", [0.02, 0.7, 19.0])
+def test_best_knee_finds_the_knee_that_made_the_data(true_knee):
+    x = draw(400, 3)
+    y = torch.tanh(x / true_knee)
+
+    def loss(knee):
+        return measures.relative_error(torch.tanh(x / knee), y)
+
+    knee = measures.best_knee(loss, x)
+    assert knee.shape == ()
+    assert_close(knee.item(), true_knee, rtol=0.01, atol=0)
 
 
 def test_relative_error_by_hand():  # [EQ-RELATIVE-ERROR]

@@ -177,6 +177,13 @@ def diag_similarity(draw):
     return {"A": a, "B": b, "S_diag": measures.diag_similarity(a, b), "D": D}
 
 
+@bind("EQ-SIM-TIE")
+def tie_of_similarities(draw):
+    a, b = draw(D, D), torch.diag(draw(D))
+    both = {"S": measures.similarity(a, b), "S_diag": measures.diag_similarity(a, b)}
+    return both | {"e": measures.off_diagonal_share(a)}
+
+
 @bind("EQ-SPECTRAL-NORM")
 def spectral_norm(draw):
     jacobian = draw(D, D)

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
 from normcourse import measures
 from normlib import functional, gradients
@@ -172,7 +171,7 @@ def off_diagonal(draw):
 def off_diagonal_of_rms(draw):
     x = draw(D)
     share = measures.off_diagonal_share(gradients.rms_norm_jacobian(x, (D,), eps=0.0))
-    return {"u": F.normalize(x, dim=0), "e": share, "D": D}
+    return {"y": functional.rms_norm(x, (D,), eps=0.0), "e": share, "D": D}
 
 
 @bind("EQ-CONDITIONAL-MEAN")
