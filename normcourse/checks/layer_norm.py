@@ -1,4 +1,4 @@
-"""Checks of lesson 02: layer norm by hand, forward and backward, group norm, and unknown axes."""
+"""Checks of lesson 02: a row by hand, layer norm, rows kept apart, how the size moves."""
 
 import math
 
@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from normcourse import draw
-from normcourse.checks.probes import calls, forbid, same_gradients
+from normcourse.checks.moments import centred, deviation, mean_square, row_size, standardize
+from normcourse.checks.probes import call, calls, forbid, same_gradients
 from normcourse.checks.values import as_number, describe
 from normcourse.checks.verdict import Slip, exercise, expect, parts
-from normlib import functional, gradients
+from normlib import functional
 
 FINISHED = ("layer_norm", "group_norm", "instance_norm", "batch_norm", "normlib")
 
@@ -89,11 +90,6 @@ def _trailing(shape: tuple) -> tuple:
     return tuple(range(-len(shape), 0))
 
 
-def _standardize(x: Tensor, dims, correction: int = 0, eps: float = 0.5) -> Tensor:
-    centred = x - x.mean(dims, keepdim=True)
-    return centred / torch.sqrt(x.var(dims, keepdim=True, correction=correction) + eps)
-
-
 def _row_slip(xhat):
     """A layer norm whose normalized row is xhat(x, axes, eps)."""
     return lambda x, shape, w, b, eps: xhat(x, _trailing(shape), eps) * w + b
@@ -101,28 +97,16 @@ def _row_slip(xhat):
 
 def _axis_slip(axes):
     """A layer norm over axes(number of dimensions of x, normalized_shape)."""
-    return lambda x, shape, w, b, eps: _standardize(x, axes(x.dim(), shape), eps=eps) * w + b
+    return lambda x, shape, w, b, eps: standardize(x, axes(x.dim(), shape), eps=eps) * w + b
 
 
 def _affine_slip(affine):
     """A layer norm whose gain and bias are used in another way."""
-    return lambda x, shape, w, b, eps: affine(_standardize(x, _trailing(shape), eps=eps), w, b)
-
-
-def _centred(x: Tensor, dims) -> Tensor:
-    return x - x.mean(dims, keepdim=True)
-
-
-def _deviation(x: Tensor, dims, correction: int = 0) -> Tensor:
-    return x.std(dims, keepdim=True, correction=correction)
+    return lambda x, shape, w, b, eps: affine(standardize(x, _trailing(shape), eps=eps), w, b)
 
 
 def _length(x: Tensor, dims) -> Tensor:
-    return _centred(x, dims).square().sum(dims, keepdim=True)
-
-
-def _mean_square(x: Tensor, dims) -> Tensor:
-    return x.square().mean(dims, keepdim=True)
+    return centred(x, dims).square().sum(dims, keepdim=True)
 
 
 def _unkept(x, shape, w, b, eps) -> Tensor:
@@ -135,7 +119,7 @@ def _unkept(x, shape, w, b, eps) -> Tensor:
 
 
 def _affine_first(x, shape, w, b, eps) -> Tensor:
-    return _standardize(x * w + b, _trailing(shape), eps=eps)
+    return standardize(x * w + b, _trailing(shape), eps=eps)
 
 
 def _leading(dims: int, shape: tuple) -> tuple:
@@ -148,32 +132,32 @@ def _last_two(dims: int, shape: tuple) -> tuple:
 
 LAYER_NORM_SLIPS = {
     "the variance is the biased one: divide by D, not by D - 1 (correction=0).": _row_slip(
-        lambda x, dims, eps: _centred(x, dims) / torch.sqrt(_deviation(x, dims, 1).square() + eps)
+        lambda x, dims, eps: centred(x, dims) / torch.sqrt(deviation(x, dims, 1).square() + eps)
     ),
     "eps belongs inside the root, added to the variance, not to the standard deviation.": _row_slip(
-        lambda x, dims, eps: _centred(x, dims) / (_deviation(x, dims) + eps)
+        lambda x, dims, eps: centred(x, dims) / (deviation(x, dims) + eps)
     ),
     "that is torch's std() + eps: divide by D, not by D - 1, "
     "and put eps inside the root.": _row_slip(
-        lambda x, dims, eps: _centred(x, dims) / (_deviation(x, dims, 1) + eps)
+        lambda x, dims, eps: centred(x, dims) / (deviation(x, dims, 1) + eps)
     ),
     "that has length 1: the variance is the MEAN of the squares, not their sum.": _row_slip(
-        lambda x, dims, eps: _centred(x, dims) / torch.sqrt(_length(x, dims) + eps)
+        lambda x, dims, eps: centred(x, dims) / torch.sqrt(_length(x, dims) + eps)
     ),
     "divide by the standard deviation: the square root is missing.": _row_slip(
-        lambda x, dims, eps: _centred(x, dims) / (_deviation(x, dims).square() + eps)
+        lambda x, dims, eps: centred(x, dims) / (deviation(x, dims).square() + eps)
     ),
     "eps is not used; add it to the variance.": _row_slip(
-        lambda x, dims, eps: _centred(x, dims) / _deviation(x, dims)
+        lambda x, dims, eps: centred(x, dims) / deviation(x, dims)
     ),
     "eps is an argument; yours is fixed at 1e-5.": _row_slip(
-        lambda x, dims, eps: _standardize(x, dims, eps=1e-5)
+        lambda x, dims, eps: standardize(x, dims, eps=1e-5)
     ),
     "the mean is not subtracted from x: that is RMSNorm.": _row_slip(
-        lambda x, dims, eps: x / torch.sqrt(_mean_square(x, dims) + eps)
+        lambda x, dims, eps: x / torch.sqrt(mean_square(x, dims) + eps)
     ),
     "the mean is subtracted, but not divided by anything.": (
-        _row_slip(lambda x, dims, eps: _centred(x, dims))
+        _row_slip(lambda x, dims, eps: centred(x, dims))
     ),
     "wrong axes: these statistics run over the leading dimensions, "
     "that is over the samples.": _axis_slip(_leading),
@@ -219,7 +203,7 @@ GRADIENT_SLIPS = {
     "the values are right, but the variance is cut off from x; "
     "the gradient must flow through it.": (
         lambda x, shape, w, b, eps: (
-            _centred(x, _trailing(shape))
+            centred(x, _trailing(shape))
             / torch.sqrt(x.var(_trailing(shape), keepdim=True, correction=0) + eps).detach()
             * w
             + b
@@ -247,8 +231,92 @@ def _check_large_mean(student) -> None:
 
 # Exercise 3
 
+MOST_ALIKE = 0.6  # mean cosine between different rows
+LEAST_ALIKE = 0.9  # mean cosine between a row and its noisy copy
 
-@exercise("Exercise 3 (how the size moves)")
+
+@exercise("Exercise 3 (keep the rows apart)")
+def kept_apart(student) -> None:
+    """student(x, weights) -> rows (N, 64) behind 30 layers, in which rows stay different."""
+    watched = forbid(student, "batch_norm", "normlib")
+    weights = [draw(64, 64, seed=number) / 8 for number in range(30)]
+    x = draw(40, 64, seed=40) + 0.5
+    rows = call(watched, x=x, weights=weights)
+    expect(_finite_rows(rows), torch.zeros(len(x), 64, dtype=x.dtype), atol=math.inf)
+    _rows_alone(watched, x, weights, rows)
+    _all_weights_used(watched, x, weights)
+    if torch.allclose(watched(-x, weights), -rows, atol=1e-6):
+        raise Slip("your net has no ReLU: -x gives exactly the opposite rows.")
+    noisy = watched(x + 0.05 * draw(40, 64, seed=41), weights)
+    _judge_rows(rows, noisy)
+
+
+def _finite_rows(rows):
+    """The rows; Slip if they have overflowed or died out."""
+    if isinstance(rows, Tensor) and not rows.isfinite().all():
+        raise Slip("the rows hold NaN or infinity: is there a norm in each layer?")
+    if isinstance(rows, Tensor) and rows.numel() and rows.square().mean() < 1e-12:
+        raise Slip("the rows have become zero: is there a norm in each layer?")
+    return rows
+
+
+def _rows_alone(student, x: Tensor, weights: list, rows: Tensor) -> None:
+    others = x.clone()
+    others[1:] = 3 * draw(len(x) - 1, 64, seed=42)
+    if not torch.allclose(student(others, weights)[0], rows[0], atol=1e-6):
+        raise Slip("a row changes with the other rows: no statistic may run over the batch.")
+
+
+def _all_weights_used(student, x: Tensor, weights: list) -> None:
+    leaves = [weight.clone().requires_grad_() for weight in weights]
+    rows = student(x, leaves)
+    if not rows.requires_grad:
+        raise Slip("the weights are not used, or cut off (detach, no_grad).")
+    slopes = torch.autograd.grad(rows.square().sum() + rows.sum(), leaves, allow_unused=True)
+    unused = [place for place, slope in enumerate(slopes) if slope is None]
+    if unused:
+        raise Slip(f"weights[{unused[0]}] is not used: each of the {len(weights)} makes a layer.")
+
+
+def _judge_rows(rows: Tensor, noisy: Tensor) -> None:
+    different = _alike(rows)
+    copies = torch.cosine_similarity(rows, noisy).mean().item()
+    if different <= MOST_ALIKE and copies >= LEAST_ALIKE:
+        return
+    if different <= MOST_ALIKE:
+        raise Slip(
+            f"different rows stay apart, and so do a row and its noisy copy (cosine {copies:.2f}): "
+            "nothing similar stays similar. Let a shortcut carry the row past each layer."
+        )
+    size = rows.square().mean().sqrt()
+    if size > 1e3:
+        raise Slip(f"the rows have grown to size {size:.0e}: put a norm into each branch.")
+    if _alike(_row_norm(rows)) <= MOST_ALIKE:
+        raise Slip(
+            f"the rows have become alike (mean cosine {different:.2f}) by a level that the ReLUs "
+            "added to all of them. A last norm takes it out."
+        )
+    raise Slip(
+        f"the rows have become alike (mean cosine {different:.2f}): the norm holds their size, and "
+        "a shortcut has to carry what is different past each layer."
+    )
+
+
+def _alike(rows: Tensor) -> float:
+    """The mean cosine between two different rows."""
+    directions = torch.nn.functional.normalize(rows, dim=1)
+    count = len(rows)
+    return (((directions @ directions.T).sum() - count) / (count * (count - 1))).item()
+
+
+def _row_norm(rows: Tensor) -> Tensor:
+    return functional.layer_norm(rows, rows.shape[-1:])
+
+
+# Exercise 4
+
+
+@exercise("Exercise 4 (how the size moves)")
 def size_gradient(student) -> None:
     """student(x, eps) -> the gradient of s = sqrt(variance + eps) for each row of x.
     [EQ-LN-JACOBIAN]
@@ -261,24 +329,20 @@ def size_gradient(student) -> None:
     calls(watched, _size_gradient, *cases, slips=SIZE_SLIPS, what="the gradient of s")
 
 
-def _size(x: Tensor, eps: float) -> Tensor:
-    return torch.sqrt(x.var(-1, keepdim=True, correction=0) + eps)
-
-
 def _size_gradient(x: Tensor, eps: float) -> Tensor:
-    return _centred(x, -1) / (x.shape[-1] * _size(x, eps))
+    return centred(x, -1) / (x.shape[-1] * row_size(x, eps))
 
 
 SIZE_SLIPS = {
     "that is the normalized row; "
     "the factor 1/D of the mean of squares is missing.": lambda x, eps: (
-        _centred(x, -1) / _size(x, eps)
+        centred(x, -1) / row_size(x, eps)
     ),
     "the mean moves with x as well: the centred row stands here, not x.": lambda x, eps: (
-        x / (x.shape[-1] * _size(x, eps))
+        x / (x.shape[-1] * row_size(x, eps))
     ),
     "that is the gradient of s squared: divide it by 2 s.": lambda x, eps: (
-        2 * _centred(x, -1) / x.shape[-1]
+        2 * centred(x, -1) / x.shape[-1]
     ),
     "both sides have a factor 2, which cancels: yours is half as large.": lambda x, eps: (
         _size_gradient(x, eps) / 2
@@ -287,9 +351,9 @@ SIZE_SLIPS = {
         2 * _size_gradient(x, eps)
     ),
     "divide by s: the derivative of a root is one over twice the root.": lambda x, eps: (
-        _centred(x, -1) / x.shape[-1]
+        centred(x, -1) / x.shape[-1]
     ),
-    "divide by s, not by its square.": lambda x, eps: _size_gradient(x, eps) / _size(x, eps),
+    "divide by s, not by its square.": lambda x, eps: _size_gradient(x, eps) / row_size(x, eps),
     "eps is part of s: it stays in the divisor.": lambda x, eps: _size_gradient(x, 0.0),
     "the mean divides by D, not by D - 1.": lambda x, eps: (
         _size_gradient(x, eps) * x.shape[-1] / (x.shape[-1] - 1)
@@ -301,270 +365,3 @@ SIZE_SLIPS = {
         _size_gradient(x, eps) * (1 - 1 / x.shape[-1])
     ),
 }
-
-
-# Exercise 4
-
-
-@exercise("Exercise 4 (the backward pass)")
-def backward(student) -> None:
-    """student(dy, x, weight, eps) -> dx, dw, db for rows (N, D), without a D x D matrix.
-    [EQ-LN-GRAD]
-    """
-    cases = [_backward_case(5, 3, eps=0.5), _backward_case(2, 7, eps=0.1)]
-    watched = forbid(student, "autograd", "jacobian", "normlib", largest=20)  # 7 x 7 is more
-    calls(watched, _backward, *cases, slips=BACKWARD_SLIPS, what=("dx", "dw", "db"))
-
-
-def _backward_case(rows: int, features: int, eps: float) -> dict:
-    return {
-        "dy": draw(rows, features, seed=4),
-        "x": 1 + 2 * draw(rows, features, seed=5),
-        "weight": 1 + draw(features, seed=6),
-        "eps": eps,
-    }
-
-
-def _backward(dy, x, weight, eps):
-    return gradients.layer_norm_backward(dy, x, weight.shape, weight, torch.zeros_like(weight), eps)
-
-
-def _mean(values: Tensor) -> Tensor:
-    return values.mean(-1, keepdim=True)
-
-
-def _backward_slip(dx=None, dw=None, db=None, size=_size):
-    """The backward pass with another dx(g, xhat, s, w, dy), dw(dy, xhat, x, s) or db(dy)."""
-    dx = dx or (lambda g, xhat, s, w, dy: (g - _mean(g) - xhat * _mean(g * xhat)) / s)
-    dw = dw or (lambda dy, xhat, x, s: (dy * xhat).sum(0))
-    db = db or (lambda dy: dy.sum(0))
-
-    def wrong(dy, x, weight, eps):
-        s = size(x, eps)
-        xhat = _centred(x, -1) / s
-        return dx(weight * dy, xhat, s, weight, dy), dw(dy, xhat, x, s), db(dy)
-
-    return wrong
-
-
-BACKWARD_SLIPS = {
-    "dx: the mean of g is not subtracted: the row's mean moves with x, too.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - xhat * _mean(g * xhat)) / s
-    ),
-    "dx: the part along xhat is not subtracted: the size moves with x, too.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - _mean(g)) / s
-    ),
-    "dx: mean and size are taken as constants; both move with x.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: g / s
-    ),
-    "dx: the gain is missing: g is weight times dy.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (dy - _mean(dy) - xhat * _mean(dy * xhat)) / s
-    ),
-    "dx: the gain stands inside the means: use g = weight * dy everywhere.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: w * (dy - _mean(dy) - xhat * _mean(dy * xhat)) / s
-    ),
-    "dx: it is not divided by s.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: g - _mean(g) - xhat * _mean(g * xhat)
-    ),
-    "dx: divide by the standard deviation s, not by the variance.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - _mean(g) - xhat * _mean(g * xhat)) / s**2
-    ),
-    "dx: the mean of g * xhat is a factor of xhat; xhat is missing.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - _mean(g) - _mean(g * xhat)) / s
-    ),
-    "dx: the two sums have to be divided by D.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (
-            (g - g.sum(-1, keepdim=True) - xhat * (g * xhat).sum(-1, keepdim=True)) / s
-        )
-    ),
-    "dx: the last term is subtracted, not added.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - _mean(g) + xhat * _mean(g * xhat)) / s
-    ),
-    "dx: its means run over the rows; they belong to one row, over its features.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - g.mean(0) - xhat * (g * xhat).mean(0)) / s
-    ),
-    "eps is missing in s.": _backward_slip(size=lambda x, eps: _size(x, 0.0)),
-    "the variance divides by D, not by D - 1.": _backward_slip(
-        size=lambda x, eps: torch.sqrt(x.var(-1, keepdim=True) + eps)
-    ),
-    "dw: multiply dy by the normalized row, not by x.": _backward_slip(
-        dw=lambda dy, xhat, x, s: (dy * x).sum(0)
-    ),
-    "dw: divide the centred row by s: xhat belongs here.": _backward_slip(
-        dw=lambda dy, xhat, x, s: (dy * xhat * s).sum(0)
-    ),
-    "dw: sum over the rows, do not average.": (
-        _backward_slip(dw=lambda dy, xhat, x, s: (dy * xhat).mean(0))
-    ),
-    "dw and db: sum over the rows, do not average.": _backward_slip(
-        dw=lambda dy, xhat, x, s: (dy * xhat).mean(0), db=lambda dy: dy.mean(0)
-    ),
-    "db: sum over the rows, do not average.": _backward_slip(db=lambda dy: dy.mean(0)),
-}
-
-
-# Exercise 5
-
-
-@exercise("Exercise 5 (group norm)")
-def group_norm(student) -> None:
-    """student(x, num_groups, weight, bias, eps) for x (N, C, ...).  [EQ-GN]"""
-    cases = [
-        _group_case((2, 6, 2, 6), 2, eps=0.5),  # a gain left on the last axis broadcasts here
-        _group_case((5, 6), 3, eps=0.1),
-        _group_case((3, 8, 5), 2, eps=0.3),
-    ]
-    watched = forbid(student, *FINISHED)
-    calls(watched, functional.group_norm, *cases, slips=GROUP_NORM_SLIPS)
-    same_gradients(student, functional.group_norm, cases[0])
-
-
-def _group_case(shape: tuple, num_groups: int, eps: float) -> dict:
-    return {
-        "x": 1 + draw(*shape, seed=1),
-        "num_groups": num_groups,
-        "weight": 1 + draw(shape[1], seed=2),
-        "bias": 1 + draw(shape[1], seed=3),
-        "eps": eps,
-    }
-
-
-def _per_channel(values: Tensor, x: Tensor) -> Tensor:
-    return values.reshape(-1, *[1] * (x.dim() - 2))
-
-
-def _group_slip(xhat):
-    """A group norm whose normalized groups are xhat(x as (N, G, C/G, positions), eps)."""
-
-    def wrong(x, num_groups, weight, bias, eps):
-        groups = x.reshape(len(x), num_groups, x.shape[1] // num_groups, -1)
-        return xhat(groups, eps).reshape(x.shape) * _per_channel(weight, x) + _per_channel(bias, x)
-
-    return wrong
-
-
-def _group_affine_slip(affine):
-    """A group norm whose affine part is affine(xhat, weight, bias, num_groups); NaN if it fails."""
-
-    def wrong(x, num_groups, weight, bias, eps):
-        xhat = functional.group_norm(x, num_groups, eps=eps)
-        try:
-            return affine(xhat, weight, bias, num_groups)
-        except RuntimeError:
-            return torch.full_like(x, math.nan)
-
-    return wrong
-
-
-def _every_second(x, num_groups, weight, bias, eps):
-    groups = x.reshape(len(x), x.shape[1] // num_groups, num_groups, -1)
-    xhat = _standardize(groups, (1, 3), eps=eps).reshape(x.shape)
-    return xhat * _per_channel(weight, x) + _per_channel(bias, x)
-
-
-def _swapped(x, num_groups, weight, bias, eps):
-    groups = x.reshape(len(x), x.shape[1] // num_groups, -1)
-    xhat = _standardize(groups, -1, eps=eps).reshape(x.shape)
-    return xhat * _per_channel(weight, x) + _per_channel(bias, x)
-
-
-def _of_the_group(values: Tensor, num_groups: int) -> Tensor:
-    return values[torch.arange(len(values)) // (len(values) // num_groups)]
-
-
-GROUP_NORM_SLIPS = {
-    "the statistics also run over the positions, "
-    "not only over the channels of a group.": _group_slip(
-        lambda groups, eps: _standardize(groups, 2, eps=eps)
-    ),
-    "the statistics run over the batch, too; every sample has its own.": _group_slip(
-        lambda groups, eps: _standardize(groups, (0, 2, 3), eps=eps)
-    ),
-    "a group is contiguous channels (0, 1, 2 | 3, 4, 5), not every second one.": _every_second,
-    "num_groups is the number of groups, not of channels in a group.": _swapped,
-    "the variance is the biased one: correction=0.": _group_slip(
-        lambda groups, eps: _standardize(groups, (2, 3), correction=1, eps=eps)
-    ),
-    "eps is not used; add it to the variance.": _group_slip(
-        lambda groups, eps: _standardize(groups, (2, 3), eps=0.0)
-    ),
-    "eps is an argument; yours is fixed at 1e-5.": _group_slip(
-        lambda groups, eps: _standardize(groups, (2, 3), eps=1e-5)
-    ),
-    "eps belongs inside the root, added to the variance, "
-    "not to the standard deviation.": _group_slip(
-        lambda groups, eps: _centred(groups, (2, 3)) / (_deviation(groups, (2, 3)) + eps)
-    ),
-    "the mean of the group is not subtracted.": _group_slip(
-        lambda groups, eps: groups / torch.sqrt(_mean_square(groups, (2, 3)) + eps)
-    ),
-    "the statistics leave out the channels of the group: that is InstanceNorm.": _group_slip(
-        lambda groups, eps: _standardize(groups, 3, eps=eps)
-    ),
-    "one group of all channels: num_groups is not used.": _group_slip(
-        lambda groups, eps: _standardize(groups, (1, 2, 3), eps=eps)
-    ),
-    "weight and bias belong to channels: reshape them to (C, 1, 1); they lie on the last axis.": (
-        _group_affine_slip(lambda xhat, w, b, groups: xhat * w + b)
-    ),
-    "there is one gain per channel, not per group.": _group_affine_slip(
-        lambda xhat, w, b, groups: (
-            xhat * _per_channel(_of_the_group(w, groups), xhat)
-            + _per_channel(_of_the_group(b, groups), xhat)
-        )
-    ),
-    "the bias is missing.": (
-        _group_affine_slip(lambda xhat, w, b, groups: xhat * _per_channel(w, xhat))
-    ),
-    "the gain (weight) is missing.": _group_affine_slip(
-        lambda xhat, w, b, groups: xhat + _per_channel(b, xhat)
-    ),
-    "gain and bias are missing.": _group_affine_slip(lambda xhat, w, b, groups: xhat),
-}
-
-
-# Exercise 6
-
-
-UNKNOWN = {  # layers for x of shape (3, 4, 5, 6): the exercise asks for their axes
-    "a": lambda x: _standardize(x, (1, 3), eps=1e-5),
-    "b": lambda x: x / torch.sqrt(_mean_square(x, 0) + 1e-5),
-    "c": lambda x: _standardize(x, (1, 2, 3), eps=1e-5),
-}
-AXES = {"a": {1, 3}, "b": {0}, "c": {1, 2, 3}}
-COUNT = 4
-
-
-@exercise("Exercise 6 (three unknown layers)")
-def unknown_axes(answer) -> None:
-    """{"a": axes, "b": axes, "c": axes} of the layers in UNKNOWN."""
-    if not isinstance(answer, dict) or set(answer) != set(AXES):
-        raise Slip(f'the answer is {describe(answer)}, expected {{"a": (…), "b": (…), "c": (…)}}.')
-    for name, right in AXES.items():
-        _compare_axes(f"layer {name}", _axes(f"layer {name}", answer[name]), right)
-
-
-def _axes(name: str, given) -> set[int]:
-    listed = (given,) if isinstance(given, int) else given
-    whole = isinstance(listed, tuple | list | set) and all(type(axis) is int for axis in listed)
-    if not whole or not all(-COUNT <= axis < COUNT for axis in listed):
-        raise Slip(f"{name}: {describe(given)} is no tuple of axes from 0 to {COUNT - 1}.")
-    return {axis % COUNT for axis in listed}
-
-
-def _compare_axes(name: str, given: set[int], right: set[int]) -> None:
-    if given == right:
-        return
-    if given == set(range(COUNT)) - right:
-        raise Slip(
-            f"{name}: those are the axes that it keeps apart; name those that it averages over."
-        )
-    if not given:
-        raise Slip(
-            f"{name}: no axis at all would be an element-wise layer, and other inputs do move it."
-        )
-    if given < right:
-        raise Slip(f"{name}: an axis is missing; move an input along each of the others and look.")
-    if given > right:
-        raise Slip(f"{name}: an axis too many; along one of yours no other input moves the output.")
-    raise Slip(f"{name}: other axes; choose one output, and see which inputs move it.")

@@ -1,0 +1,311 @@
+"""Checks of lesson 02c: statistics counted, unknown axes, group norm, the backward pass."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from normcourse import draw
+from normcourse.checks.layer_norm import FINISHED
+from normcourse.checks.moments import centred, deviation, mean_square, row_size, standardize
+from normcourse.checks.probes import calls, forbid, same_gradients
+from normcourse.checks.values import describe
+from normcourse.checks.verdict import Slip, exercise, expect
+from normlib import functional, gradients
+
+# Exercise 1
+
+
+@exercise("Exercise 1 (count the statistics)")
+def counts(shared, means) -> None:
+    """How many numbers share one mean, and how many means there are: (16, 32, 14, 14), G = 4."""
+    expect(shared, 8 * 14 * 14, SHARED_SLIPS, "how many numbers share a mean")
+    expect(means, 16 * 4, MEANS_SLIPS, "how many means there are")
+
+
+SHARED_SLIPS = {
+    "that counts the channels of a group; their positions share the mean, too.": 8,
+    "4 is the number of groups; a group has 32/4 channels.": 4 * 14 * 14,
+    "that is one channel of one picture: InstanceNorm.": 14 * 14,
+    "that is the whole picture: one group, G = 1.": 32 * 14 * 14,
+    "the pictures of the batch are kept apart: leave out the factor 16.": 16 * 8 * 14 * 14,
+    "that counts one side of the picture; 14 times 14 positions share the mean.": 8 * 14,
+    "that is a channel of the whole batch: BatchNorm.": 16 * 14 * 14,
+    "that is one position over all its channels: a Transformer's LayerNorm.": 32,
+}
+MEANS_SLIPS = {
+    "every picture has its own groups: multiply by the number of pictures.": 4,
+    "that is one mean for each picture; each of its 4 groups has one.": 16,
+    "that is one mean for each channel of each picture: InstanceNorm.": 16 * 32,
+    "that is one for each channel: BatchNorm's means, or the gains.": 32,
+    "the positions of a group share one mean: leave 14 times 14 out.": 16 * 4 * 14 * 14,
+    "there are 4 groups of 8 channels: count the groups.": 16 * 8,
+    "there is one mean for each group of each picture, not one for all.": 1,
+}
+
+
+# Exercise 2
+
+
+UNKNOWN = {  # layers for x of shape (3, 4, 5, 6): the exercise asks for their axes
+    "a": lambda x: standardize(x, (1, 3), eps=1e-5),
+    "b": lambda x: x / torch.sqrt(mean_square(x, 0) + 1e-5),
+    "c": lambda x: standardize(x, (1, 2, 3), eps=1e-5),
+}
+AXES = {"a": {1, 3}, "b": {0}, "c": {1, 2, 3}}
+COUNT = 4
+
+
+@exercise("Exercise 2 (three unknown layers)")
+def unknown_axes(answer) -> None:
+    """{"a": axes, "b": axes, "c": axes} of the layers in UNKNOWN."""
+    if not isinstance(answer, dict) or set(answer) != set(AXES):
+        raise Slip(f'the answer is {describe(answer)}, expected {{"a": (…), "b": (…), "c": (…)}}.')
+    for name, right in AXES.items():
+        _compare_axes(f"layer {name}", _axes(f"layer {name}", answer[name]), right)
+
+
+def _axes(name: str, given) -> set[int]:
+    listed = (given,) if isinstance(given, int) else given
+    whole = isinstance(listed, tuple | list | set) and all(type(axis) is int for axis in listed)
+    if not whole or not all(-COUNT <= axis < COUNT for axis in listed):
+        raise Slip(f"{name}: {describe(given)} is no tuple of axes from 0 to {COUNT - 1}.")
+    return {axis % COUNT for axis in listed}
+
+
+def _compare_axes(name: str, given: set[int], right: set[int]) -> None:
+    if given == right:
+        return
+    if given == set(range(COUNT)) - right:
+        raise Slip(
+            f"{name}: those are the axes that it keeps apart; name those that it averages over."
+        )
+    if not given:
+        raise Slip(
+            f"{name}: no axis at all would be an element-wise layer, and other inputs do move it."
+        )
+    if given < right:
+        raise Slip(f"{name}: an axis is missing; move an input along each of the others and look.")
+    if given > right:
+        raise Slip(f"{name}: an axis too many; along one of yours no other input moves the output.")
+    raise Slip(f"{name}: other axes; choose one output, and see which inputs move it.")
+
+
+# Exercise 3
+
+
+@exercise("Exercise 3 (group norm)")
+def group_norm(student) -> None:
+    """student(x, num_groups, weight, bias, eps) for x (N, C, ...).  [EQ-GN]"""
+    cases = [
+        _group_case((2, 6, 2, 6), 2, eps=0.5),  # a gain left on the last axis broadcasts here
+        _group_case((5, 6), 3, eps=0.1),
+        _group_case((3, 8, 5), 2, eps=0.3),
+    ]
+    watched = forbid(student, *FINISHED)
+    calls(watched, functional.group_norm, *cases, slips=GROUP_NORM_SLIPS)
+    same_gradients(student, functional.group_norm, cases[0])
+
+
+def _group_case(shape: tuple, num_groups: int, eps: float) -> dict:
+    return {
+        "x": 1 + draw(*shape, seed=1),
+        "num_groups": num_groups,
+        "weight": 1 + draw(shape[1], seed=2),
+        "bias": 1 + draw(shape[1], seed=3),
+        "eps": eps,
+    }
+
+
+def _per_channel(values: Tensor, x: Tensor) -> Tensor:
+    return values.reshape(-1, *[1] * (x.dim() - 2))
+
+
+def _group_slip(xhat):
+    """A group norm whose normalized groups are xhat(x as (N, G, C/G, positions), eps)."""
+
+    def wrong(x, num_groups, weight, bias, eps):
+        groups = x.reshape(len(x), num_groups, x.shape[1] // num_groups, -1)
+        return xhat(groups, eps).reshape(x.shape) * _per_channel(weight, x) + _per_channel(bias, x)
+
+    return wrong
+
+
+def _group_affine_slip(affine):
+    """A group norm whose affine part is affine(xhat, weight, bias, num_groups); NaN if it fails."""
+
+    def wrong(x, num_groups, weight, bias, eps):
+        xhat = functional.group_norm(x, num_groups, eps=eps)
+        try:
+            return affine(xhat, weight, bias, num_groups)
+        except RuntimeError:
+            return torch.full_like(x, math.nan)
+
+    return wrong
+
+
+def _every_second(x, num_groups, weight, bias, eps):
+    groups = x.reshape(len(x), x.shape[1] // num_groups, num_groups, -1)
+    xhat = standardize(groups, (1, 3), eps=eps).reshape(x.shape)
+    return xhat * _per_channel(weight, x) + _per_channel(bias, x)
+
+
+def _swapped(x, num_groups, weight, bias, eps):
+    groups = x.reshape(len(x), x.shape[1] // num_groups, -1)
+    xhat = standardize(groups, -1, eps=eps).reshape(x.shape)
+    return xhat * _per_channel(weight, x) + _per_channel(bias, x)
+
+
+def _of_the_group(values: Tensor, num_groups: int) -> Tensor:
+    return values[torch.arange(len(values)) // (len(values) // num_groups)]
+
+
+GROUP_NORM_SLIPS = {
+    "the statistics also run over the positions, "
+    "not only over the channels of a group.": _group_slip(
+        lambda groups, eps: standardize(groups, 2, eps=eps)
+    ),
+    "the statistics run over the batch, too; every sample has its own.": _group_slip(
+        lambda groups, eps: standardize(groups, (0, 2, 3), eps=eps)
+    ),
+    "a group is contiguous channels (0, 1, 2 | 3, 4, 5), not every second one.": _every_second,
+    "num_groups is the number of groups, not of channels in a group.": _swapped,
+    "the variance is the biased one: correction=0.": _group_slip(
+        lambda groups, eps: standardize(groups, (2, 3), correction=1, eps=eps)
+    ),
+    "eps is not used; add it to the variance.": _group_slip(
+        lambda groups, eps: standardize(groups, (2, 3), eps=0.0)
+    ),
+    "eps is an argument; yours is fixed at 1e-5.": _group_slip(
+        lambda groups, eps: standardize(groups, (2, 3), eps=1e-5)
+    ),
+    "eps belongs inside the root, added to the variance, "
+    "not to the standard deviation.": _group_slip(
+        lambda groups, eps: centred(groups, (2, 3)) / (deviation(groups, (2, 3)) + eps)
+    ),
+    "the mean of the group is not subtracted.": _group_slip(
+        lambda groups, eps: groups / torch.sqrt(mean_square(groups, (2, 3)) + eps)
+    ),
+    "the statistics leave out the channels of the group: that is InstanceNorm.": _group_slip(
+        lambda groups, eps: standardize(groups, 3, eps=eps)
+    ),
+    "one group of all channels: num_groups is not used.": _group_slip(
+        lambda groups, eps: standardize(groups, (1, 2, 3), eps=eps)
+    ),
+    "weight and bias belong to channels: reshape them to (C, 1, 1); they lie on the last axis.": (
+        _group_affine_slip(lambda xhat, w, b, groups: xhat * w + b)
+    ),
+    "there is one gain per channel, not per group.": _group_affine_slip(
+        lambda xhat, w, b, groups: (
+            xhat * _per_channel(_of_the_group(w, groups), xhat)
+            + _per_channel(_of_the_group(b, groups), xhat)
+        )
+    ),
+    "the bias is missing.": (
+        _group_affine_slip(lambda xhat, w, b, groups: xhat * _per_channel(w, xhat))
+    ),
+    "the gain (weight) is missing.": _group_affine_slip(
+        lambda xhat, w, b, groups: xhat + _per_channel(b, xhat)
+    ),
+    "gain and bias are missing.": _group_affine_slip(lambda xhat, w, b, groups: xhat),
+}
+
+
+# Exercise 4
+
+
+@exercise("Exercise 4 (the backward pass)")
+def backward(student) -> None:
+    """student(dy, x, weight, eps) -> dx, dw, db for rows (N, D), without a D x D matrix.
+    [EQ-LN-GRAD]
+    """
+    cases = [_backward_case(5, 3, eps=0.5), _backward_case(2, 7, eps=0.1)]
+    watched = forbid(student, "autograd", "jacobian", "normlib", largest=20)  # 7 x 7 is more
+    calls(watched, _backward, *cases, slips=BACKWARD_SLIPS, what=("dx", "dw", "db"))
+
+
+def _backward_case(rows: int, features: int, eps: float) -> dict:
+    return {
+        "dy": draw(rows, features, seed=4),
+        "x": 1 + 2 * draw(rows, features, seed=5),
+        "weight": 1 + draw(features, seed=6),
+        "eps": eps,
+    }
+
+
+def _backward(dy, x, weight, eps):
+    return gradients.layer_norm_backward(dy, x, weight.shape, weight, torch.zeros_like(weight), eps)
+
+
+def _mean(values: Tensor) -> Tensor:
+    return values.mean(-1, keepdim=True)
+
+
+def _backward_slip(dx=None, dw=None, db=None, size=row_size):
+    """The backward pass with another dx(g, xhat, s, w, dy), dw(dy, xhat, x, s) or db(dy)."""
+    dx = dx or (lambda g, xhat, s, w, dy: (g - _mean(g) - xhat * _mean(g * xhat)) / s)
+    dw = dw or (lambda dy, xhat, x, s: (dy * xhat).sum(0))
+    db = db or (lambda dy: dy.sum(0))
+
+    def wrong(dy, x, weight, eps):
+        s = size(x, eps)
+        xhat = centred(x, -1) / s
+        return dx(weight * dy, xhat, s, weight, dy), dw(dy, xhat, x, s), db(dy)
+
+    return wrong
+
+
+BACKWARD_SLIPS = {
+    "dx: the mean of g is not subtracted: the row's mean moves with x, too.": _backward_slip(
+        dx=lambda g, xhat, s, w, dy: (g - xhat * _mean(g * xhat)) / s
+    ),
+    "dx: the part along xhat is not subtracted: the size moves with x, too.": _backward_slip(
+        dx=lambda g, xhat, s, w, dy: (g - _mean(g)) / s
+    ),
+    "dx: mean and size are taken as constants; both move with x.": _backward_slip(
+        dx=lambda g, xhat, s, w, dy: g / s
+    ),
+    "dx: the gain is missing: g is weight times dy.": _backward_slip(
+        dx=lambda g, xhat, s, w, dy: (dy - _mean(dy) - xhat * _mean(dy * xhat)) / s
+    ),
+    "dx: the gain stands inside the means: use g = weight * dy everywhere.": _backward_slip(
+        dx=lambda g, xhat, s, w, dy: w * (dy - _mean(dy) - xhat * _mean(dy * xhat)) / s
+    ),
+    "dx: it is not divided by s.": _backward_slip(
+        dx=lambda g, xhat, s, w, dy: g - _mean(g) - xhat * _mean(g * xhat)
+    ),
+    "dx: divide by the standard deviation s, not by the variance.": _backward_slip(
+        dx=lambda g, xhat, s, w, dy: (g - _mean(g) - xhat * _mean(g * xhat)) / s**2
+    ),
+    "dx: the mean of g * xhat is a factor of xhat; xhat is missing.": _backward_slip(
+        dx=lambda g, xhat, s, w, dy: (g - _mean(g) - _mean(g * xhat)) / s
+    ),
+    "dx: the two sums have to be divided by D.": _backward_slip(
+        dx=lambda g, xhat, s, w, dy: (
+            (g - g.sum(-1, keepdim=True) - xhat * (g * xhat).sum(-1, keepdim=True)) / s
+        )
+    ),
+    "dx: the last term is subtracted, not added.": _backward_slip(
+        dx=lambda g, xhat, s, w, dy: (g - _mean(g) + xhat * _mean(g * xhat)) / s
+    ),
+    "dx: its means run over the rows; they belong to one row, over its features.": _backward_slip(
+        dx=lambda g, xhat, s, w, dy: (g - g.mean(0) - xhat * (g * xhat).mean(0)) / s
+    ),
+    "eps is missing in s.": _backward_slip(size=lambda x, eps: row_size(x, 0.0)),
+    "the variance divides by D, not by D - 1.": _backward_slip(
+        size=lambda x, eps: torch.sqrt(x.var(-1, keepdim=True) + eps)
+    ),
+    "dw: multiply dy by the normalized row, not by x.": _backward_slip(
+        dw=lambda dy, xhat, x, s: (dy * x).sum(0)
+    ),
+    "dw: divide the centred row by s: xhat belongs here.": _backward_slip(
+        dw=lambda dy, xhat, x, s: (dy * xhat * s).sum(0)
+    ),
+    "dw: sum over the rows, do not average.": (
+        _backward_slip(dw=lambda dy, xhat, x, s: (dy * xhat).mean(0))
+    ),
+    "dw and db: sum over the rows, do not average.": _backward_slip(
+        dw=lambda dy, xhat, x, s: (dy * xhat).mean(0), db=lambda dy: dy.mean(0)
+    ),
+    "db: sum over the rows, do not average.": _backward_slip(db=lambda dy: dy.mean(0)),
+}

@@ -1,0 +1,252 @@
+"""The checks of lesson 02c name what is wrong, and accept unusual right answers."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from normcourse.checks import other_axes as check
+from tests.course.solutions import every_slip, load
+
+pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
+
+
+# Exercise 1
+
+COUNTS = {
+    "channels only": ((8, 64), "their positions share the mean, too"),
+    "groups for channels": ((784, 64), "4 is the number of groups"),
+    "one channel": ((196, 64), "InstanceNorm"),
+    "the whole picture": ((6272, 64), "one group, G = 1"),
+    "all pictures": ((25088, 64), "leave out the factor 16"),
+    "one side": ((112, 64), "14 times 14 positions"),
+    "BatchNorm": ((3136, 64), "BatchNorm"),
+    "means of one picture": ((1568, 4), "multiply by the number of pictures"),
+    "one a picture": ((1568, 16), "one mean for each picture"),
+    "one a channel of a picture": ((1568, 512), "InstanceNorm"),
+    "the gains": ((1568, 32), "or the gains"),
+    "one a position": ((1568, 12544), "leave 14 times 14 out"),
+    "one for all": ((1568, 1), "not one for all"),
+    "words": (("many", 64), "expected a number"),
+}
+
+
+@pytest.mark.parametrize("answers, message", COUNTS.values(), ids=COUNTS)
+def test_a_wrong_count_is_named(answers, message):
+    verdict = check.counts(*answers)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+# Exercise 2
+
+RIGHT = {"a": (1, 3), "b": (0,), "c": (1, 2, 3)}
+AXES = {
+    "the others": (RIGHT | {"a": (0, 2)}, "layer a: those are the axes that it keeps apart"),
+    "one missing": (RIGHT | {"c": (1, 2)}, "layer c: an axis is missing"),
+    "one too many": (RIGHT | {"b": (0, 1)}, "layer b: an axis too many"),
+    "none": (RIGHT | {"b": ()}, "layer b: no axis at all"),
+    "other axes": (RIGHT | {"a": (0, 1)}, "layer a: other axes"),
+    "no such axis": (RIGHT | {"a": (1, 4)}, "layer a: "),
+    "words": (RIGHT | {"a": "1, 3"}, "layer a: "),
+    "a list": ([(1, 3), (0,), (1, 2, 3)], "expected {"),
+}
+
+
+# Exercise 3
+
+
+def group(
+    dims=(-1,),
+    correction=0,
+    groups=lambda C, G: G,
+    scale=lambda var, eps: torch.sqrt(var + eps),
+    combine=None,
+):
+    """A group norm with one thing to get wrong at a time."""
+
+    def student(x, num_groups, weight, bias, eps):
+        flat = x.reshape(len(x), groups(x.shape[1], num_groups), -1)
+        mean = flat.mean(dims, keepdim=True)
+        var = flat.var(dims, keepdim=True, correction=correction)
+        xhat = ((flat - mean) / scale(var, eps)).reshape(x.shape)
+        return (combine or per_channel)(xhat, weight, bias)
+
+    return student
+
+
+def per_channel(xhat, weight, bias):
+    shape = (-1, *[1] * (xhat.dim() - 2))
+    return xhat * weight.reshape(shape) + bias.reshape(shape)
+
+
+def interleaved(x, num_groups, weight, bias, eps):
+    order = torch.arange(x.shape[1]).reshape(-1, num_groups).T.flatten()  # 0 2 4 1 3 5
+    ones = torch.ones_like(weight)
+    grouped = group()(x[:, order], num_groups, ones, 0 * ones, eps)
+    return per_channel(grouped[:, order.argsort()], weight, bias)
+
+
+def per_position(x, num_groups, weight, bias, eps):
+    grouped = x.unflatten(1, (num_groups, -1))
+    around = grouped - grouped.mean(2, keepdim=True)
+    xhat = around / torch.sqrt(around.square().mean(2, keepdim=True) + eps)
+    return per_channel(xhat.flatten(1, 2), weight, bias)
+
+
+def gain_of_the_group(x, num_groups, weight, bias, eps):
+    group_of = torch.arange(x.shape[1]) // (x.shape[1] // num_groups)
+    return group()(x, num_groups, weight[group_of], bias[group_of], eps)
+
+
+def pictures_only(x, num_groups, weight, bias, eps):
+    rows, channels, height, width = x.shape
+    return group()(x, num_groups, weight, bias, eps).reshape(rows, channels, height, width)
+
+
+def group_detached(x, num_groups, weight, bias, eps):
+    flat = x.reshape(len(x), num_groups, -1)
+    var = flat.var(-1, keepdim=True, correction=0).detach()
+    return per_channel(
+        ((flat - flat.mean(-1, keepdim=True)) / torch.sqrt(var + eps)).reshape(x.shape),
+        weight,
+        bias,
+    )
+
+
+GROUP_NORM = {
+    "interleaved channels": (interleaved, "contiguous channels"),
+    "G and C/G swapped": (group(groups=lambda C, G: C // G), "not of channels in a group"),
+    "per position": (per_position, "also run over the positions"),
+    "one group": (group(groups=lambda C, G: 1), "num_groups is not used"),
+    "every channel alone": (group(groups=lambda C, G: C), "that is InstanceNorm"),
+    "over the batch": (group(dims=(0, -1)), "over the batch, too"),
+    "unbiased variance": (group(correction=1), "biased one"),
+    "gain on the last axis": (
+        group(combine=lambda xhat, w, b: xhat * w + b),
+        "lie on the last axis",
+    ),
+    "gain per group": (gain_of_the_group, "not per group"),
+    "no bias": (
+        group(combine=lambda xhat, w, b: per_channel(xhat, w, 0 * b)),
+        "the bias is missing",
+    ),
+    "no affine": (group(combine=lambda xhat, w, b: xhat), "gain and bias are missing"),
+    "no eps": (group(scale=lambda var, eps: torch.sqrt(var)), "eps is not used"),
+    "own eps": (group(scale=lambda var, eps: torch.sqrt(var + 1e-5)), "eps is an argument"),
+    "std plus eps": (group(scale=lambda var, eps: var.sqrt() + eps), "inside the root"),
+    "left in groups": (lambda x, G, w, b, eps: x.reshape(len(x), G, -1), "has shape (2, 2, 36)"),
+    "pictures only": (pictures_only, "your code raised ValueError"),
+    "the finished layer": (F.group_norm, "without group_norm"),
+    "variance cut off": (group_detached, "the values are right, but the gradient"),
+}
+
+
+# Exercise 4
+
+
+def size(x, eps):
+    return torch.sqrt(x.var(-1, keepdim=True, correction=0) + eps)
+
+
+def centred(x):
+    return x - x.mean(-1, keepdim=True)
+
+
+def backward(
+    g=lambda w, dy: w * dy,
+    level=lambda g: g.mean(-1, keepdim=True),
+    along=lambda g, xhat: xhat * (g * xhat).mean(-1, keepdim=True),
+    over=lambda s: s,
+    size=size,
+    dw=lambda dy, xhat, x: (dy * xhat).sum(0),
+    db=lambda dy: dy.sum(0),
+):
+    """The backward pass with one thing to get wrong at a time."""
+
+    def student(dy, x, weight, eps):
+        s = size(x, eps)
+        xhat = centred(x) / s
+        arriving = g(weight, dy)
+        dx = (arriving - level(arriving) - along(arriving, xhat)) / over(s)
+        return dx, dw(dy, xhat, x), db(dy)
+
+    return student
+
+
+def with_a_matrix(dy, x, weight, eps):
+    s = size(x, eps)
+    xhat = centred(x) / s
+    features = x.shape[-1]
+    pairs = torch.eye(features) - 1 / features - xhat[:, :, None] * xhat[:, None, :] / features
+    dx = ((weight * dy)[:, None, :] @ pairs).squeeze(1) / s
+    return dx, (dy * xhat).sum(0), dy.sum(0)
+
+
+def backward_by_autograd(dy, x, weight, eps):
+    leaf = x.clone().requires_grad_()
+    (centred(leaf) / size(leaf, eps) * weight).backward(dy)
+    return leaf.grad, (dy * centred(x) / size(x, eps)).sum(0), dy.sum(0)
+
+
+BACKWARD = {
+    "mean not subtracted": (backward(level=lambda g: 0), "the mean of g is not subtracted"),
+    "along not subtracted": (
+        backward(along=lambda g, xhat: 0),
+        "the part along xhat is not subtracted",
+    ),
+    "both constants": (backward(level=lambda g: 0, along=lambda g, xhat: 0), "taken as constants"),
+    "no gain": (backward(g=lambda w, dy: dy), "the gain is missing"),
+    "not divided": (backward(over=lambda s: 1), "not divided by s"),
+    "by the variance": (backward(over=lambda s: s**2), "not by the variance"),
+    "no xhat": (
+        backward(along=lambda g, xhat: (g * xhat).mean(-1, keepdim=True)),
+        "xhat is missing",
+    ),
+    "sums": (
+        backward(
+            lambda w, dy: w * dy,
+            lambda g: g.sum(-1, keepdim=True),
+            lambda g, xhat: xhat * (g * xhat).sum(-1, keepdim=True),
+        ),
+        "divided by D",
+    ),
+    "plus": (
+        backward(along=lambda g, xhat: -xhat * (g * xhat).mean(-1, keepdim=True)),
+        "subtracted, not added",
+    ),
+    "no eps": (backward(size=lambda x, eps: size(x, 0.0)), "eps is missing in s"),
+    "unbiased": (
+        backward(size=lambda x, eps: torch.sqrt(x.var(-1, keepdim=True) + eps)),
+        "not by D - 1",
+    ),
+    "dw with x": (backward(dw=lambda dy, xhat, x: (dy * x).sum(0)), "not by x"),
+    "dw mean": (backward(dw=lambda dy, xhat, x: (dy * xhat).mean(0)), "dw: sum over the rows"),
+    "db mean": (backward(db=lambda dy: dy.mean(0)), "db: sum over the rows"),
+    "dw not summed": (backward(dw=lambda dy, xhat, x: dy * xhat), "dw has shape (5, 3)"),
+    "two parts": (lambda *arguments: backward()(*arguments)[:2], "expected a tuple (dx, dw, db)"),
+    "a matrix": (with_a_matrix, "at most 20"),
+    "autograd": (backward_by_autograd, "without autograd"),
+}
+
+
+def backward_by_einsum(dy, x, weight, eps):
+    s = size(x, eps)
+    xhat = centred(x) / s
+    g = weight * dy
+    removed = torch.einsum("nd,nd->n", g, xhat)[:, None] * xhat / x.shape[1]
+    return (centred(g) - removed) / s, torch.einsum("nd,nd->d", dy, xhat), dy.sum(dim=0)
+
+
+@every_slip({check.group_norm: GROUP_NORM, check.unknown_axes: AXES, check.backward: BACKWARD})
+def test_a_wrong_answer_is_named(check_, answer, message):
+    verdict = check_(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def test_axes_come_in_any_form():
+    assert check.unknown_axes({"a": [3, 1], "b": 0, "c": (-1, -2, -3)}).startswith("[ok]")
+
+
+def test_a_solution_by_another_way_is_accepted():
+    assert check.group_norm(load("02c_other_axes")["group_norm"]).startswith("[ok]")
+    assert check.backward(backward_by_einsum).startswith("[ok]")
+    assert check.counts(torch.tensor(1568), 64.0).startswith("[ok]")
