@@ -3,7 +3,8 @@
 
 Prints a table and writes a record, case by case: an interrupted command goes on where it stopped.
 Without
---record the record is your own, in my/, and the course's in notebooks/records/ stays as it is.
+--record the record is your own, in my/records/own/, where lesson 07 in my/ finds it first; the
+course's in notebooks/records/ stays as it is.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from normcourse import timing
 from normcourse.timing.records import check_entry, entry
 
 ROOT = Path(__file__).resolve().parents[1]
+OWN = ROOT / "my" / "records" / "own"  # the reader's: the lab never writes over it
 # glibc hands large blocks back to the system at once, which maps and clears new pages for the next
 # call.
 WARM = {
@@ -184,6 +186,13 @@ def gains(record: dict) -> str:
     return "\n".join(lines)
 
 
+def next_step(path: Path) -> str:
+    """Where a reader sees the record."""
+    if path.parent != OWN:
+        return "A lesson shows what lies beside it in records/own/ or records/."
+    return "Lesson 07 shows it: make lab, then run the lesson's cells again."
+
+
 def on_cpu(options: argparse.Namespace) -> int:
     """Both allocators, each in a process of its own:
     the settings are read when a process starts.
@@ -215,7 +224,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure what the norms cost, and keep a record.")
     parser.add_argument("--gpu", action="store_true", help="the grid on a CUDA device")
     parser.add_argument(
-        "--record", type=Path, help="default: my/timing_cpu.json or my/timing_gpu.json"
+        "--record", type=Path, help="default: my/records/own/timing_cpu.json or timing_gpu.json"
     )
     parser.add_argument(
         "--minutes", type=float, default=8.0, help="stop before a case after this time"
@@ -229,7 +238,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--part", help=argparse.SUPPRESS)  # one allocator, in this process
     options = parser.parse_args(arguments)
-    options.record = options.record or ROOT / f"my/timing_{'gpu' if options.gpu else 'cpu'}.json"
+    device = "gpu" if options.gpu else "cpu"
+    options.record = options.record or OWN / f"timing_{device}.json"
     options.seconds = options.seconds or (0.5 if options.gpu else 2.0)
     return options
 
@@ -270,6 +280,7 @@ def main(arguments: list[str]) -> int:
         )
         return 130
     print("\n\n".join(filter(None, (table(record), ratios(record), gains(record)))))
+    print(f"\nThe record: {options.record.name}. {next_step(options.record)}")
     return 0
 
 

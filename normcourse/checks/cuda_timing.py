@@ -1,73 +1,45 @@
 """Checks of lesson 07, timing: one per exercise."""
 
-import functools
+import os
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from normcourse import draw
 from normcourse.checks.probes import unchanged
-from normcourse.checks.verdict import Slip, exercise, expect
+from normcourse.checks.values import as_number, describe
+from normcourse.checks.verdict import Slip, exercise, expect, expect_all
 from normcourse.timing.simulated import Device
 from normlib import functional
 
 UNITS = {"milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
 
 
-@exercise("Exercise 1 (bytes of a backward)")
-def backward_bytes(student: Callable) -> None:
-    """student(rows, dim, size, programs): bytes of the backward of add + RMSNorm.
-    [EQ-BYTES-BACKWARD]
-    """
-    for sizes in ((700, 48, 1, 9), (8000, 4096, 16, 132)):  # rows, dim, bytes an element, programs
-        got = student(*sizes)
-        want = _moved(sizes)
-        expect(got, want, _byte_slips(sizes), "the number of bytes", rtol=1e-12)
-
-
-def _moved(
-    sizes, large=4, gain=2, stats=0, stat_size=4, partials=0, partial_size=4, passes=2
-) -> float:
-    """Large tensors, gain and its gradient,
-    one number a row, partial sums of the gain's gradient.
-    """
-    rows, dim, size, programs = sizes
-    tensors = (large * rows + gain) * dim * size
-    sums = passes * (partials or programs) * dim * partial_size
-    return float(tensors + (stats or rows) * stat_size + sums)
-
-
-def _byte_slips(sizes: tuple[int, int, int, int]) -> dict[str, float]:
-    rows, dim, size, programs = sizes
-    moved = functools.partial(_moved, sizes)
-    return {
-        "3 large tensors are plain RMSNorm. Here h goes on too, with a gradient dh.": (
-            moved(large=3)
+@exercise("Exercise 1 (a least time)")
+def least_time(microseconds) -> None:
+    """RMSNorm forward, bfloat16, on an H100: its bytes over the bandwidth of the data sheet."""
+    tensor = 32_768 * 4_096 * 2  # bytes
+    bandwidth = 3.35e12
+    right = 2 * tensor / bandwidth * 1e6
+    slips = {
+        "x is read and y is written: two tensors. You count one, or one byte a number.": right / 2,
+        "three tensors are a backward; and a kernel that keeps its row need not read it again.": (
+            right * 3 / 2
         ),
-        "5 large tensors: dx and dr are the same numbers, so one tensor is written for both.": (
-            moved(large=5)
-        ),
-        "2 large tensors are a forward: h, dy and dh are read, one gradient is written.": (
-            moved(large=2)
-        ),
-        "6 large tensors: x and r are not read again, their sum h was kept.": moved(large=6),
-        "the partial sums of dw are missing: each program writes a row, and all are read.": (
-            moved(passes=0)
-        ),
-        "the partial sums are written AND read again.": moved(passes=1),
-        "partial sums are fp32: 4 bytes each, whatever the tensors are.": moved(partial_size=size),
-        "one partial row per PROGRAM, not per row of h.": moved(partials=rows),
-        "rstd is missing: 4 bytes a row.": moved(stat_size=0),
-        "rstd is fp32: 4 bytes a row, whatever the tensors are.": moved(stat_size=size),
-        "RMSNorm keeps no mean: 4 bytes a row, not 8.": moved(stat_size=8),
-        "rstd is one number a ROW, not a feature.": moved(stats=dim),
-        "w is read and dw is written; you count one of the two.": moved(gain=1),
-        "w is read and dw is written; you count neither.": moved(gain=0),
-        "RMSNorm has no bias, so no db.": moved(gain=3),
-        "those are elements, not bytes.": 4.0 * rows * dim + 2 * dim + rows + 2 * programs * dim,
+        "bfloat16 has 2 bytes a number, not 4; and a fused kernel reads x once.": 2 * right,
+        "that is forward and backward; only the forward is asked.": right * 5 / 2,
+        "in microseconds, please, not seconds.": right * 1e-6,
+        "in microseconds, please, not milliseconds.": right * 1e-3,
+        "in microseconds, please, not nanoseconds.": right * 1e3,
+        "count bytes, not bits.": right * 8,
+        "2 is bytes already: do not divide by 8.": right / 8,
+        "a terabyte is 10^12 bytes here, not 2^40.": right * 1e12 / 2**40,
+        "turn it round: bytes over bytes a second.": bandwidth / (2 * tensor),
+        "that is what was measured; the least time is what the data sheet allows.": 185.0,
     }
+    expect(microseconds, right, slips, "the time", rtol=0.01)
 
 
 @exercise("Exercise 2 (the broken benchmark)")
@@ -128,11 +100,41 @@ def _averages(device: Device, right: float, inside: set[str]) -> dict[str, bool]
     }
 
 
-@exercise("Exercise 3 (a kernel)")
-def layer_norm_kernel(student: Callable) -> None:
-    """student(x, weight, bias, eps) launches a LayerNorm kernel on rows of float32 or bfloat16.
-    [EQ-LN]
+@exercise("Exercise 3 (traffic)")
+def traffic(read, written) -> None:
+    """Bytes that the lesson's RMSNorm kernel loads and stores
+    for 16 rows of 1000 numbers in bfloat16.
     """
+    row = 1000 * 2
+    lanes = 1024 * 2
+    x = w = y = 16 * row
+    rstd = 16 * 4
+    want = [x + w, y + rstd]
+    slips = {
+        "each program loads w again: 16 times, not once.": [x + row, y + rstd],
+        "w is loaded, too, by each program.": [x, y + rstd],
+        "masked lanes load and store nothing: 1000 numbers a row, not 1024.": (
+            [16 * 2 * lanes, 16 * lanes + rstd]
+        ),
+        "rstd is stored, one number a row.": [x + w, y],
+        "rstd is float32: 4 bytes.": [x + w, y + 16 * 2],
+        "x, w and y are bfloat16: 2 bytes a number.": [2 * (x + w), 2 * y + rstd],
+        "bytes, not numbers.": [(x + w) // 2, y // 2 + 16],
+        "y is stored in x's dtype: 2 bytes a number.": [x + w, 2 * y + rstd],
+        "v is widened on the chip: what is loaded has 2 bytes a number.": [2 * (x + w), y + rstd],
+        "that is one row; there are 16.": [2 * row, row + 4],
+        "rstd is stored, not loaded.": [x + w + rstd, y + rstd],
+        "the two are exchanged: loaded first, then stored.": [y + rstd, x + w],
+    }
+    expect_all([read, written], want, slips, ["what is loaded", "what is stored"], rtol=1e-9)
+
+
+@exercise("Exercise 4 (a kernel)")
+def layer_norm_kernel(student: Callable) -> None:
+    """student(x, weight, bias, eps) launches a LayerNorm kernel on rows of float32 or bfloat16,
+    on the GPU where kernels are compiled for one.  [EQ-LN]
+    """
+    student = _on(kernel_place(), student)
     weight = (1 + 0.3 * draw(5, seed=1)).float()
     bias = draw(5, seed=2).float()
     eps = 0.1
@@ -161,6 +163,25 @@ def layer_norm_kernel(student: Callable) -> None:
         )
     except Slip as slip:
         raise Slip(f"{slip} Your float32 is right: widen what you load, round once.") from None
+
+
+def kernel_place() -> str:
+    """Where Triton's kernels run: on the GPU, unless they are interpreted."""
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+    return "cuda" if torch.cuda.is_available() and not interpreted else "cpu"
+
+
+def _on(place: str, student: Callable) -> Callable:
+    """The student, called with tensors that lie there; its output comes back to the CPU."""
+
+    def moved(x: Tensor, *arguments):
+        there = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=place).copy_(x)
+        rest = [value.to(place) if isinstance(value, Tensor) else value for value in arguments]
+        got = student(there, *rest)
+        unchanged("x", x, there.to(x.device))
+        return got.to(x.device) if isinstance(got, Tensor) else got
+
+    return student if place == "cpu" else moved
 
 
 def _truth(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
@@ -223,7 +244,7 @@ def _far_from_zero(student: Callable) -> None:
         )
 
 
-@exercise("Exercise 4 (the lie in a record)")
+@exercise("Exercise 5 (the lie in a record)")
 def lie(name, share) -> None:
     """The candidate of the lesson's record whose GB/s cannot stand,
     and its honest share of the copy.
@@ -254,3 +275,50 @@ def lie(name, share) -> None:
         "that is its share of fused; the copy is asked for.": 37.8 / 57.0,
     }
     expect(share, 36.6 / 57.0, slips, "the honest share", rtol=0.01)
+
+
+SPAN = 1000  # the largest size over the smallest
+SLOWEST = 1e8  # bytes a second: no memory of today is slower
+FASTEST = 1e14  # and none, caches among them, is faster
+
+
+@exercise("Exercise 6 (your own machine)")
+def own_line(sizes, seconds) -> None:
+    """Bytes moved by a copy, and the seconds that it took, for sizes of the reader's choice."""
+    sizes = _numbers(sizes, "sizes")
+    seconds = _numbers(seconds, "seconds")
+    if len(sizes) != len(seconds):
+        raise Slip(f"{len(sizes)} sizes and {len(seconds)} times: one time for each size.")
+    if len(set(sizes)) < 6:
+        raise Slip("measure 6 different sizes or more: a line through few points fits anything.")
+    if max(sizes) < 1e6:
+        raise Slip("the sizes are bytes, as numbers: the largest should be a megabyte or more.")
+    if max(sizes) < SPAN * min(sizes):
+        raise Slip("the largest size should be 1000 times the smallest: both ends of the line.")
+    largest = sizes.index(max(sizes))
+    smallest = sizes.index(min(sizes))
+    _seconds(max(sizes) / seconds[largest])
+    if seconds[largest] < 3 * seconds[smallest]:
+        raise Slip(
+            "1000 times the bytes in less than 3 times the time: was the device waited for, "
+            "and does the copy depend on the size?"
+        )
+
+
+def _numbers(values: Sequence, what: str) -> list[float]:
+    try:
+        numbers = [as_number(value) for value in values]
+    except (TypeError, ValueError):
+        raise Slip(f"{what} is {describe(values)}, expected a list of numbers.") from None
+    if any(not 0 < number < float("inf") for number in numbers):
+        raise Slip(f"{what} holds what is no positive number.")
+    return numbers
+
+
+def _seconds(speed: float) -> None:
+    """Slip unless so many bytes a second can be."""
+    for unit, scale in UNITS.items():
+        if speed < SLOWEST and speed * scale <= FASTEST and speed * scale >= SLOWEST:
+            raise Slip(f"the largest copy moves {speed:.2g} bytes a second: are these {unit}?")
+    if not SLOWEST <= speed <= FASTEST:
+        raise Slip(f"the largest copy moves {speed:.2g} bytes a second, which no memory does.")

@@ -13,6 +13,7 @@ from normcourse.timing.loop import measure
 from normcourse.timing.provenance import allocator, provenance
 from normcourse.timing.records import load_record, new_record, save_record
 from normcourse.timing.results import Output, Result, Row
+from normcourse.timing.shelf import Shown, shelf
 
 __all__ = [
     "Cpu",
@@ -22,6 +23,7 @@ __all__ = [
     "RecordError",
     "Result",
     "Row",
+    "Shown",
     "TimingError",
     "allocator",
     "backward_of",
@@ -33,4 +35,5 @@ __all__ = [
     "new_record",
     "provenance",
     "save_record",
+    "shelf",
 ]

@@ -11,6 +11,7 @@ from normcourse.timing.devices import Cuda
 INTERRUPTION = 300e-6  # seconds
 CYCLES = 1e9  # a second
 MARK = 1e-6  # seconds that a mark of the driver takes
+HOT = 1.5  # times as long
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,19 @@ class Device:
 
     A kernel's first call takes the host `first` seconds (loading, compiling), every call `launch`.
     The device needs `start` and the bytes over `bandwidth`, thrice that where they still lie in the
-    cache. After every `interrupt` kernels something else holds it for 300 µs.
+    cache. After every `interrupt` kernels something else holds it for 300 µs. After `cool` seconds
+    of work it is hot, lowers its clocks, and needs 1.5 times as long for everything.
     """
 
     def __init__(
-        self, bandwidth=4e12, launch=6e-6, start=2e-6, first=0.5, cache=50e6, interrupt=0
+        self,
+        bandwidth=4e12,
+        launch=6e-6,
+        start=2e-6,
+        first=0.5,
+        cache=50e6,
+        interrupt=0,
+        cool=float("inf"),
     ) -> None:
         self.bandwidth = bandwidth
         self.launch = launch
@@ -38,6 +47,7 @@ class Device:
         self.first = first
         self.cache = cache
         self.interrupt = interrupt
+        self.cool = cool
         self.log = []  # what was queued
         self.spans = []  # the parts of the log between two marks that were read
         self._host = 0.0  # what the host's clock shows
@@ -45,6 +55,7 @@ class Device:
         self._known = set()
         self._cached = None
         self._count = 0
+        self._worked = 0.0  # seconds
 
     def run(self, kernel: str, moved: float) -> None:
         """Queue a kernel that moves so many bytes."""
@@ -93,14 +104,18 @@ class Device:
 
     def _queue(self, what: str, seconds: float) -> None:
         self.log += ["idle", what] if self._host > self._free else [what]
+        if self._worked > self.cool:
+            seconds *= HOT
+        self._worked += seconds
         self._free = max(self._host, self._free) + seconds
 
 
 class Driver(Device):
     """A Device by the names of torch.cuda that timing.Cuda uses."""
 
-    def __init__(self, cache: int = 1000) -> None:
-        super().__init__(launch=5e-6, cache=cache)
+    def __init__(self, cache: int = 1000, launch: float = 5e-6, mark: float = MARK) -> None:
+        super().__init__(launch=launch, cache=cache)
+        self.mark = mark
         self._aside = 0.0  # when another stream will be empty
 
     def device(self, copy_s: float = 2e-5) -> Cuda:
@@ -149,7 +164,7 @@ class _CudaEvent:
         self.driver = driver
 
     def record(self) -> None:
-        self.driver.hold(MARK, host_s=0.0)
+        self.driver.hold(self.driver.mark, host_s=0.0)
         self.mark = self.driver.event()
 
     def query(self) -> bool:

@@ -200,10 +200,10 @@ def test_ratios_and_gains_are_told(tmp_path):
 
 def test_a_users_run_leaves_the_courses_record_alone():
     own, gpu = bench.parse([]), bench.parse(["--gpu"])
-    assert (
-        own.record == bench.ROOT / "my/timing_cpu.json"
-        and gpu.record == bench.ROOT / "my/timing_gpu.json"
-    )
+    assert own.record == bench.ROOT / "my/records/own/timing_cpu.json"
+    assert gpu.record == bench.ROOT / "my/records/own/timing_gpu.json"
+    assert "make lab" in bench.next_step(own.record)
+    assert "records/own/" in bench.next_step(bench.ROOT / "notebooks/records/timing_cpu.json")
     assert "/my/" in (bench.ROOT / ".gitignore").read_text("utf-8").split()
 
 

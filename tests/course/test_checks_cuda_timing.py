@@ -9,58 +9,89 @@ from torch.nn import functional as F
 from normcourse.checks import cuda_timing as check
 from normcourse.timing.simulated import Device
 
-BYTES = {
-    "plain RMSNorm": (
-        lambda n, d, s, p: 3 * n * d * s + 2 * d * s + 4 * n + 8 * p * d,
-        "plain RMSNorm",
-    ),
-    "dx and dr": (
-        lambda n, d, s, p: 5 * n * d * s + 2 * d * s + 4 * n + 8 * p * d,
-        "one tensor is written",
-    ),
-    "a forward": (
-        lambda n, d, s, p: 2 * n * d * s + 2 * d * s + 4 * n + 8 * p * d,
-        "are a forward",
-    ),
-    "x and r again": (
-        lambda n, d, s, p: 6 * n * d * s + 2 * d * s + 4 * n + 8 * p * d,
-        "h was kept",
-    ),
-    "no partials": (
-        lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n,
-        "partial sums of dw are missing",
-    ),
-    "partials once": (
-        lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n + 4 * p * d,
-        "AND read again",
-    ),
-    "partials in s": (
-        lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n + 2 * s * p * d,
-        "sums are fp32",
-    ),
-    "a partial a row": (
-        lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n + 8 * n * d,
-        "per PROGRAM",
-    ),
-    "no rstd": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 8 * p * d, "rstd is missing"),
-    "rstd in s": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + s * n + 8 * p * d, "rstd is fp32"),
-    "a mean": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 8 * n + 8 * p * d, "no mean"),
-    "rstd a feature": (
-        lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * d + 8 * p * d,
-        "number a ROW",
-    ),
-    "no dw": (lambda n, d, s, p: 4 * n * d * s + d * s + 4 * n + 8 * p * d, "one of the two"),
-    "no w": (lambda n, d, s, p: 4 * n * d * s + 4 * n + 8 * p * d, "neither"),
-    "db": (lambda n, d, s, p: 4 * n * d * s + 3 * d * s + 4 * n + 8 * p * d, "no db"),
-    "elements": (lambda n, d, s, p: 4 * n * d + 2 * d + n + 2 * p * d, "not bytes"),
-    "something": (lambda n, d, s, p: n * d, "off by"),
+RIGHT = 2 * 32_768 * 4_096 * 2 / 3.35e12 * 1e6  # microseconds
+TIMES = {
+    "one tensor": (RIGHT / 2, "two tensors"),
+    "a backward": (1.5 * RIGHT, "three tensors are a backward"),
+    "float32": (2 * RIGHT, "not 4"),
+    "forward and backward": (2.5 * RIGHT, "only the forward"),
+    "seconds": (RIGHT * 1e-6, "not seconds"),
+    "milliseconds": (RIGHT * 1e-3, "not milliseconds"),
+    "nanoseconds": (RIGHT * 1e3, "not nanoseconds"),
+    "bits": (8 * RIGHT, "not bits"),
+    "divided by 8": (RIGHT / 8, "do not divide by 8"),
+    "2^40": (RIGHT * 1e12 / 2**40, "not 2^40"),
+    "upside down": (1e6 / RIGHT, "turn it round"),
+    "what was measured": (185, "what was measured"),
+    "a list": ([RIGHT], "expected a number"),
+    "something": (100.0, "off by"),
 }
 
 
-@pytest.mark.parametrize("answer, message", BYTES.values(), ids=BYTES)
-def test_wrong_byte_count_is_named(answer, message):
-    verdict = check.backward_bytes(answer)
+@pytest.mark.parametrize("answer, message", TIMES.values(), ids=TIMES)
+def test_a_wrong_time_is_named(answer, message):
+    verdict = check.least_time(answer)
     assert verdict.startswith("[x]") and message in verdict
+
+
+@pytest.mark.parametrize("answer", [RIGHT, 160, 160.3, torch.tensor(160.26)], ids=str)
+def test_a_right_time_may_be_rounded(answer):
+    assert check.least_time(answer).startswith("[ok]")
+
+
+TRAFFIC = {
+    "w once": (34_000, 32_064, "w again"),
+    "no w": (32_000, 32_064, "w is loaded, too"),
+    "every lane": (65_536, 32_832, "masked lanes"),
+    "no rstd": (64_000, 32_000, "rstd is stored, one"),
+    "rstd in bfloat16": (64_000, 32_032, "rstd is float32"),
+    "float32": (128_000, 64_064, "2 bytes a number"),
+    "numbers": (32_000, 16_016, "bytes, not numbers"),
+    "y in float32": (64_000, 64_064, "in x's dtype"),
+    "widened in memory": (128_000, 32_064, "widened on the chip"),
+    "one row": (4_000, 2_004, "that is one row"),
+    "rstd loaded": (64_064, 32_064, "not loaded"),
+    "exchanged": (32_064, 64_000, "exchanged"),
+    "a string": ("64 kB", 32_064, "expected a number"),
+    "something": (1, 1, "off by"),
+}
+
+
+@pytest.mark.parametrize("loaded, stored, message", TRAFFIC.values(), ids=TRAFFIC)
+def test_wrong_traffic_is_named(loaded, stored, message):
+    verdict = check.traffic(loaded, stored)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+SIZES = [8e3, 8e4, 8e5, 8e6, 8e7, 1.6e8]
+SECONDS = [1e-6 + size / 1e10 for size in SIZES]
+LINES = {
+    "a number": (8e6, SECONDS, "expected a list"),
+    "one time too few": (SIZES, SECONDS[1:], "one time for each size"),
+    "five sizes": (SIZES[1:], SECONDS[1:], "6 different sizes"),
+    "a size twice": ([*SIZES[:5], 8e3], SECONDS, "6 different sizes"),
+    "megabytes": ([size / 1e6 for size in SIZES], SECONDS, "sizes are bytes"),
+    "narrow": ([1e6 + size for size in SIZES], SECONDS, "1000 times the smallest"),
+    "milliseconds": (SIZES, [1e3 * t for t in SECONDS], "are these milliseconds"),
+    "microseconds": (SIZES, [1e6 * t for t in SECONDS], "are these microseconds"),
+    "no wait": (SIZES, [1.6e-5] * 6, "waited for"),
+    "a negative time": (SIZES, [-1e-6, *SECONDS[1:]], "no positive number"),
+    "a text": (SIZES, ["fast"] * 6, "expected a list of numbers"),
+    "too fast": (SIZES, [1e-15] * 6, "no memory does"),
+}
+
+
+@pytest.mark.parametrize("sizes, seconds, message", LINES.values(), ids=LINES)
+def test_an_impossible_line_is_named(sizes, seconds, message):
+    verdict = check.own_line(sizes, seconds)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+@pytest.mark.parametrize("kind", [list, tuple, torch.tensor], ids=["list", "tuple", "tensor"])
+def test_a_line_of_any_machine_is_right(kind):
+    assert check.own_line(kind(SIZES), kind(SECONDS)).startswith("[ok]")
+    gpu = [5e-6 + size / 3e12 for size in SIZES]
+    assert check.own_line(kind(SIZES), kind(gpu)).startswith("[ok]")
 
 
 def bench(
@@ -334,3 +365,42 @@ def test_something_else_holds_the_device_after_every_third_kernel():
         device.synchronize()
         ends.append(device.clock())
     assert ends == pytest.approx([100e-6, 200e-6, 600e-6, 700e-6])
+
+
+def test_a_hot_device_takes_longer_for_everything():
+    device = Device(bandwidth=1e12, launch=0.0, start=0.0, first=0.0, cool=250e-6)
+    times = []
+    for _ in range(4):
+        first = device.event()
+        device.run("kernel", 100e6)  # 100 µs
+        last = device.event()
+        device.synchronize()
+        times.append(device.elapsed(first, last))
+    assert times == pytest.approx([100e-6, 100e-6, 100e-6, 150e-6])
+
+
+def test_kernels_are_checked_where_they_run(monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert check.kernel_place() == "cuda"
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert check.kernel_place() == "cpu"
+    monkeypatch.delenv("TRITON_INTERPRET")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert check.kernel_place() == "cpu"
+
+
+def test_on_another_device_strides_arrive_and_changes_are_seen():
+    """The processor stands for the device: the student gets clones that lie there."""
+    seen = []
+
+    def student(x, weight):
+        seen.append((x.stride(), weight.device.type))
+        return x * weight
+
+    x = torch.ones(4, 9)[:, :5]
+    moved = check._on("meta", lambda x, weight: seen.append((x.stride(), weight.device.type)))
+    with pytest.raises(NotImplementedError):  # meta has no values to compare
+        moved(x, torch.ones(5))
+    assert seen == [((9, 1), "meta")]
+    assert check._on("cpu", student) is student

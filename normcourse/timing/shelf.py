@@ -1,0 +1,91 @@
+"""The records that a lesson shows: the reader's own first, then the course's."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from normcourse.jsonfile import RecordError
+from normcourse.timing.records import load_record
+from normcourse.timing.results import Result
+
+OWN = "own"  # the folder in records/ that `make bench` fills and the lab never writes over
+SEVERAL = ("all", "rsqrt")  # what compares several functions
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A record, and whose it is: "yours" or "the course's"."""
+
+    whose: str
+    name: str
+    record: Mapping
+
+    def __str__(self) -> str:
+        origin = self.record["provenance"]
+        count = len(self.record["results"])
+        machine = f"{origin['device']} ({origin['machine']}), torch {origin['torch']}"
+        return f"{self.whose}: {self.name}, {machine}, {origin['date'][:10]}, {count} measurements"
+
+    @property
+    def device(self) -> str:
+        """The device's name: CPU, or the card's."""
+        return self.record["provenance"]["device"]
+
+    @cached_property
+    def settings(self) -> dict:
+        """Size, dtype, allocator and pass of the figures: what was measured first; memory whose
+        pages are there, if that was measured; forward and backward in one call, or the backward.
+        """
+        single = [r.case for r in self.record["results"] if r.case["op"] not in SEVERAL]
+        if not single:
+            raise RecordError(
+                f"{self.name} holds no norm on its own yet: let make bench go on where it stopped."
+            )
+        allocators = {case["allocator"] for case in single}
+        passes = {case["pass"] for case in single}
+        return {
+            "tokens": single[0]["tokens"],
+            "hidden": single[0]["hidden"],
+            "dtype": single[0]["dtype"],
+            "allocator": "warm" if "warm" in allocators else single[0]["allocator"],
+            "pass": "forward+backward" if "forward+backward" in passes else "backward",
+        }
+
+    def find(self, op: str, **other) -> Result | None:
+        """The measurement of one function at the figures' settings, or at others; None: there is
+        none.
+        """
+        case = self.settings | {"op": op} | other
+        found = (r for r in self.record["results"] if case.items() <= r.case.items())
+        return next(found, None)
+
+    def need(self, op: str, **other) -> Result:
+        """As find; RecordError if there is none."""
+        found = self.find(op, **other)
+        if found is None:
+            wanted = ", ".join(map(str, [op, *other.values()]))
+            raise RecordError(
+                f"{self.name} does not hold {wanted} yet: the same make bench goes on where it "
+                f"stopped. Or move the file away, and the lesson shows the next record."
+            )
+        return found
+
+
+def shelf(folder: Path | str) -> list[Shown]:
+    """Every timing record in the folder, best first:
+    the reader's before the course's, a GPU's before a CPU's.
+    """
+    folder = Path(folder)
+    found = []
+    for whose, place in (("yours", folder / OWN), ("the course's", folder)):
+        records = [
+            Shown(whose, path.name, load_record(path))
+            for path in sorted(place.glob("timing_*.json"))
+        ]
+        found += sorted(records, key=lambda shown: shown.device == "CPU")
+    if not found:
+        raise RecordError(
+            f"No timing record lies in {folder.name}/ or its folder {OWN}/. make bench makes one."
+        )
+    return found

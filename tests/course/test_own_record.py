@@ -1,0 +1,211 @@
+"""Lesson 07 with a record of another machine in place: it is shown first, by its name.
+
+The record is MADE UP: invented times of a card that does not exist. It only lives in these tests.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import bench_cases
+import nbformat
+import pytest
+from bench_cases import Case
+
+from normcourse import figures, timing
+from normcourse.timing import Output, Result
+from normcourse.timing.provenance import conditions
+
+ROOT = Path(__file__).resolve().parents[2]
+LESSON = ROOT / "notebooks/07_cuda_timing.ipynb"
+COURSE = ROOT / "notebooks/records"
+CARD = "Made-up card (only in tests)"
+SPEED = 1e12  # bytes a second of its copy
+TIMES = {"formula": 5.0, "torch": 1.25, "compile": 2.0, "fused": 1.5, "copy": 1.0, "empty": 0.01}
+CELLS = ("records", "copy-speed", "predict-02", "predict-02-answer", "pages")
+CELLS += ("norms-figure", "norms-table")
+
+
+def made_up_result(case: Case) -> Result:
+    names = ["formula", "fused", "compile"]
+    if case.op.endswith("norm"):
+        names.insert(0, "torch")
+    seconds = case.moved_bytes() / SPEED
+    samples = {
+        name: [seconds * TIMES[name] * (1 + 0.001 * (i - 4)) for i in range(9)]
+        for name in [*names, "copy", "empty"]
+    }
+    return Result(
+        what=case.title(),
+        case=case.key(),
+        device="cuda",
+        cache="cold",
+        cache_name="L2",
+        cache_bytes=50_000_000,
+        working_set_bytes=200_000_000,
+        seed=0,
+        moved_bytes=case.moved_bytes(),
+        entry="plain call",
+        conditions=conditions("cpu"),
+        seen=[],
+        outputs={name: Output(case.dtype, 1e-6) for name in names},
+        samples=samples,
+        hosts=samples,
+    )
+
+
+def made_up_record(cases) -> dict:
+    record = timing.new_record("cpu", "made up for a test")
+    record["provenance"] |= {"device": CARD, "machine": "no machine"}
+    return record | {"results": [made_up_result(case) for case in cases]}
+
+
+@pytest.fixture
+def records(tmp_path):
+    """A learner's records/: the course's, and own/ still empty."""
+    folder = tmp_path / "records"
+    (folder / "own").mkdir(parents=True)
+    for path in COURSE.glob("*.json"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def single_cases():
+    return [case for case in bench_cases.gpu_cases("as it comes") if case.op != "all"]
+
+
+def run_cells(folder, monkeypatch, names=CELLS):
+    """{cell: what it printed, or its figure's alt text}, from the first cell on."""
+    monkeypatch.chdir(folder)
+    shown = {}
+    alts = []
+    monkeypatch.setattr(figures, "show", lambda figure, alt: alts.append(alt))
+    namespace = {"__name__": "lesson"}
+    cells = {cell.id: cell.source for cell in nbformat.read(LESSON, as_version=4).cells}
+    import torch
+
+    default = torch.get_default_dtype()
+    try:
+        for name in ("setup", *names):
+            lines = []
+            namespace["print"] = lambda *words, end="\n", kept=lines: kept.append(
+                " ".join(map(str, words)) + end
+            )
+            exec(compile(cells[name], name, "exec"), namespace)
+            shown[name] = "".join(lines) + "".join(alts)
+            alts.clear()
+    finally:
+        torch.set_default_dtype(default)
+    return shown
+
+
+def test_without_an_own_record_the_courses_is_shown(records, monkeypatch):
+    shown = run_cells(records.parent, monkeypatch)
+    assert "the numbers below are the course's, of CPU" in shown["records"]
+    assert "the course's, CPU" in shown["norms-figure"]
+
+
+def test_a_readers_gpu_record_is_shown_first(records, monkeypatch):
+    timing.save_record(records / "own/timing_gpu.json", made_up_record(single_cases()))
+    shown = run_cells(records.parent, monkeypatch)
+    first, second, *_ = shown["records"].splitlines()
+    assert first.startswith(f"yours: timing_gpu.json, {CARD}")
+    assert second.startswith("the course's: timing_cpu.json, CPU")
+    assert f"the numbers below are yours, of {CARD}" in shown["records"]
+    assert "tokens: 8192, hidden: 4096, dtype: bfloat16" in shown["records"]
+    assert "copy: 1000.0 GB/s; LayerNorm moves 2 tensors of 67.1 MB" in shown["copy-speed"]
+    assert "by its bytes 134 µs\nmeasured 168 µs" in shown["predict-02-answer"]
+    assert "80% of the copy's speed" in shown["predict-02-answer"]
+    assert "takes 1.0 times as long" in shown["pages"]
+    assert f"yours, {CARD}" in shown["norms-figure"]
+    assert "bfloat16 formula ≥ 5.0, torch ≥ 1.2" in shown["norms-figure"]
+    table = shown["norms-table"]
+    assert f"yours: {CARD}, milliseconds, backward" in table
+    assert table.count("1.33, faster: fused") == 8
+
+
+def test_a_readers_cpu_record_comes_before_the_courses_and_after_the_readers_gpu(records):
+    cpu = made_up_record([Case("rms_norm", "forward", 2048, 4096, "float32")])
+    cpu["provenance"]["device"] = "CPU"
+    timing.save_record(records / "own/timing_cpu.json", cpu)
+    timing.save_record(records / "own/timing_gpu.json", made_up_record(single_cases()[:2]))
+    order = [(shown.whose, shown.name) for shown in timing.shelf(records)]
+    assert order == [
+        ("yours", "timing_gpu.json"),
+        ("yours", "timing_cpu.json"),
+        ("the course's", "timing_cpu.json"),
+    ]
+
+
+def test_a_record_that_is_not_complete_says_what_to_do(records):
+    own = records / "own/timing_gpu.json"
+    begun = [case for case in bench_cases.gpu_cases("as it comes") if case.op == "dyt"][:1]
+    timing.save_record(own, made_up_record(begun))
+    shown = timing.shelf(records)[0]
+    assert shown.find("layer_norm") is None
+    with pytest.raises(timing.RecordError, match="does not hold layer_norm, forward yet"):
+        shown.need("layer_norm", **{"pass": "forward"})
+    timing.save_record(own, made_up_record([]))
+    with pytest.raises(timing.RecordError, match="holds no norm on its own yet"):
+        timing.shelf(records)[0].find("layer_norm")
+
+
+def test_no_record_at_all(tmp_path):
+    with pytest.raises(timing.RecordError, match="make bench makes one"):
+        timing.shelf(tmp_path)
+
+
+COMPILE = """
+import json, sys
+import triton, triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from linecache import cache
+
+for number, (name, source) in enumerate(json.load(sys.stdin).items()):
+    file = f"cell{number}.py"
+    cache[file] = (len(source), None, source.splitlines(True), file)
+    space = {"triton": triton, "tl": tl}
+    exec(compile(source, file, "exec"), space)
+    kernel = space[name]
+    kinds = {"row": "i32", "stride": "i32", "x_stride": "i32", "dim": "i32", "eps": "fp32"}
+    sums = {"rstds": "*fp32"}
+    known = kinds | sums | {"BLOCK": "constexpr"}
+    signature = {p.name: known.get(p.name, "*bf16") for p in kernel.params}
+    at = (kernel.arg_names.index("BLOCK"),)
+    made = ASTSource(kernel, signature, {at: 1024})
+    triton.compile(made, target=GPUTarget("cuda", 90, 32))
+    print("compiled", name)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="triton has no wheel for this system")
+def test_the_lessons_kernels_compile_for_a_gpu(tmp_path):
+    """On a GPU they are compiled, and the interpreter forgives what the compiler refuses."""
+    import json
+
+    solutions = ROOT / "notebooks/solutions/07_cuda_timing.ipynb"
+    sources = {}
+    for path in (LESSON, solutions):
+        for cell in nbformat.read(path, as_version=4).cells:
+            for name in ("copy_kernel", "rms_norm_kernel", "layer_norm_kernel"):
+                start = f"@triton.jit\ndef {name}("
+                if cell.cell_type == "code" and start in cell.source:
+                    body = cell.source[cell.source.index(start) :]
+                    sources[name] = body.split("\n\n\n")[0] + "\n"
+    assert len(sources) == 3
+    script = tmp_path / "compile_kernels.py"
+    script.write_text(COMPILE, "utf-8")
+    environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    environment["TRITON_CACHE_DIR"] = str(tmp_path / "cache")
+    ran = subprocess.run(
+        [sys.executable, str(script)],
+        input=json.dumps(sources),
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert ran.stdout.split() == [word for name in sources for word in ("compiled", name)], (
+        ran.stderr
+    )
