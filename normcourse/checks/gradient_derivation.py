@@ -1,291 +1,497 @@
-"""Checks of lesson 04: sizes, the published RMSNorm gradient, one backward for LN and BN, softmax.
+"""Checks of lesson 04: the first order of a perturbation, the walk back through RMSNorm, its
+gradient in one line, LayerNorm's product, BatchNorm's variance, one backward for two norms,
+eigenvalues, and a case in which the published gradient goes uphill.
 
-Each table below maps what a check says to the wrong formula that earns it; v holds the values of
-one call.
+SLIPS tables map what a check says to the wrong formula that earns it.
 """
 
 import math
 from collections.abc import Callable
-from types import SimpleNamespace
 
+import sympy
 import torch
 from torch import Tensor
 
 from normcourse import draw
-from normcourse.checks.probes import call
-from normcourse.checks.verdict import exercise, expect, parts
-from normlib import gradients
+from normcourse.checks.probes import calls, forbid
+from normcourse.checks.values import as_number, describe
+from normcourse.checks.verdict import Slip, exercise, expect, parts
 
-EPS = 0.1  # large: an eps in the wrong place must show
-# exercise 1: 1 / RMS and (mean / RMS)^2 of its row
-PER_RMS = 10.0
-TILT = (0.1 / 0.18) ** 2
-SIZES = {  # name: (value, {message: wrong value})
-    "length": (
-        3.0,
-        {
-            "the mean of the squares is 1, so their sum is D: the sphere has radius sqrt(D).": 1.0,
-            "that is the sum of the squares; the length is its root.": 9.0,
-        },
-    ),
-    "variance": (
-        1 - TILT,
-        {
-            "the mean of xhat^2 is 1, not 1 / RMS^2 (a line that was published).": (
-                PER_RMS**2 - TILT
-            ),
-            "RMSNorm sets the mean SQUARE to 1; subtract what the mean takes of it.": 1.0,
-            "that is the part the mean takes; the rest is asked for.": TILT,
-            "that is the standard deviation; its square is asked for.": math.sqrt(1 - TILT),
-        },
-    ),
-    "spectral norm": (
-        PER_RMS,
-        {
-            "1 / |x| belongs to x / |x|; RMSNorm is sqrt(D) times that.": PER_RMS / 3,
-            "divide by the RMS once, not by its square.": PER_RMS**2,
-            "an input of RMS below 1 is STRETCHED; no norm caps this at 1.": 1.0,
-            "it is 1 / RMS, not RMS.": 1 / PER_RMS,
-        },
-    ),
-    "steepest slope": (
-        1e3,
-        {
-            "eps stands under a root, so it is 1 / sqrt(eps).": 1e6,
-            "infinite is the answer without eps, which is there to bound it.": math.inf,
-            "that is the slope at this x; the steepest place is x = 0.": PER_RMS,
-        },
-    ),
-}
-RMS_DX = {
-    "dx: the gain still stands before the whole bracket, which only gain 1 hides: w_i belongs to "
-    "the first term, "
-    "w_j under the sum.": lambda v: v.w * (v.dy - v.xhat * mean(v.g * v.xhat)) / v.r,
-    "dx: this is J times dy; a backward needs J transposed, "
-    "and with a gain J is not symmetric.": lambda v: (
-        v.w * (v.dy - v.xhat * mean(v.dy * v.xhat)) / v.r
-    ),
-    "dx: the gain is missing under the sum; each dy_j arrives with its own w_j.": lambda v: (
-        (v.g - v.xhat * mean(v.dy * v.xhat)) / v.r
-    ),
-    "dx: the gain is missing; what reaches xhat is w dy.": lambda v: (
-        (v.dy - v.xhat * mean(v.dy * v.xhat)) / v.r
-    ),
-    "dx: 1/D is missing: a mean over the row, not a sum.": lambda v: (
-        (v.g - v.xhat * (v.g * v.xhat).sum(-1, keepdim=True)) / v.r
-    ),
-    "dx: the sign of the second path: to divide by r makes it negative.": lambda v: (
-        (v.g + v.xhat * mean(v.g * v.xhat)) / v.r
-    ),
-    "dx: r depends on x too; without the second path you hold it constant.": lambda v: v.g / v.r,
-    "dx: that is LayerNorm's; RMSNorm subtracts no mean of the gradient.": lambda v: (
-        (v.g - mean(v.g) - v.xhat * mean(v.g * v.xhat)) / v.r
-    ),
-    "dx: one mean for the whole batch; each row has its own, over its last axis.": lambda v: (
-        (v.g - v.xhat * (v.g * v.xhat).mean()) / v.r
-    ),
-    "dx: the second term holds xhat twice, x / r, not x.": lambda v: (
-        (v.g - v.x * mean(v.g * v.x)) / v.r
-    ),
-    "dx: divide by r once, not by its square.": lambda v: (
-        (v.g - v.xhat * mean(v.g * v.xhat)) / v.r.square()
-    ),
-    "dx: eps is missing; r is the root of mean square PLUS eps.": lambda v: projected(
-        v, v.rms, v.rms
-    ),
-    "dx: eps belongs inside the root, added to the mean square.": lambda v: projected(
-        v, v.rms + EPS, v.rms + EPS
-    ),
-    "dx: eps is in r but not in xhat; both divide by the same r.": lambda v: projected(
-        v, v.rms, v.r
-    ),
-}
-RMS_DWEIGHT = {
-    "dweight: one row a token; the gain is shared by all rows, so sum over them.": lambda v: (
-        v.dy * v.xhat
-    ),
-    "dweight: sum over the rows, do not average.": lambda v: (v.dy * v.xhat).mean(0),
-    "dweight: the factor is xhat, what the gain multiplies, not x.": lambda v: (v.dy * v.x).sum(0),
-    "dweight: dy, not w dy; the gain is not multiplied by itself.": lambda v: (v.g * v.xhat).sum(0),
-}
-NORM_DX = {
-    "the gain is missing; what reaches xhat is w dy.": lambda v: (
-        (v.dy - v.mean(v.dy) - v.xhat * v.mean(v.dy * v.xhat)) / v.s
-    ),
-    "the statistics are held constant; mean and variance depend on x too.": lambda v: v.g / v.s,
-    "the mean of g is missing; without it the rank-one part is RMSNorm's.": lambda v: (
-        (v.g - v.xhat * v.mean(v.g * v.xhat)) / v.s
-    ),
-    "the path through the variance is missing: subtract xhat mean(g xhat).": lambda v: (
-        (v.g - v.mean(v.g)) / v.s
-    ),
-    "divide by the standard deviation s, not by the variance.": lambda v: (
-        (v.g - v.mean(v.g) - v.xhat * v.mean(v.g * v.xhat)) / v.s.square()
-    ),
-    "the sign of the path through the variance.": lambda v: (
-        (v.g - v.mean(v.g) + v.xhat * v.mean(v.g * v.xhat)) / v.s
-    ),
-    "the variance is the biased one: divide by the count, not by one less.": lambda v: (
-        centred_and_projected(v, v.centred, v.mean, (v.variance * 4 / 3 + EPS).sqrt())
-    ),
-    "eps is missing; s is the root of variance PLUS eps.": lambda v: centred_and_projected(
-        v, v.centred, v.mean, v.variance.sqrt()
-    ),
-    "keepdim is missing: a row's mean is subtracted from a column, "
-    "and on a square input nothing raises.": (
-        lambda v: centred_and_projected(
-            v, v.x - v.flat(v.x), v.flat, (v.flat_variance + EPS).sqrt()
-        )
-    ),
-    "keepdim is missing in the means of the gradient; "
-    "on a square input nothing raises.": lambda v: (
-        (v.g - v.flat(v.g) - v.xhat * v.flat(v.g * v.xhat)) / v.s
-    ),
-}
-SOFTMAX_DX = {
-    "the - p p^T is missing: every logit moves every probability.": lambda v: v.p * v.dp,
-    "p (1 - p) is only the diagonal; the other probabilities move too.": lambda v: (
-        v.p * (1 - v.p) * v.dp
-    ),
-    "the sum belongs inside the bracket, times p_i.": lambda v: v.p * v.dp - v.total,
-    "the sum is weighted: of p_j dp_j, not of dp_j.": lambda v: (
-        v.p * (v.dp - v.dp.sum(-1, keepdim=True))
-    ),
-    "the weights p_j sum to 1 already; no further 1/D.": lambda v: v.p * (v.dp - v.total / 4),
-    "the sign of the rank-one part.": lambda v: v.p * (v.dp + v.total),
-    "the sign of the whole: it is p (dp - sum), not p (sum - dp).": lambda v: (
-        v.p * (v.total - v.dp)
-    ),
-    "the sum runs along the row (axis -1), not over the rows.": lambda v: (
-        v.p * (v.dp - (v.p * v.dp).sum(0))
-    ),
-    "keepdim is missing: the sums go to the wrong rows, "
-    "and on a square input nothing raises.": lambda v: v.p * (v.dp - v.total.squeeze(-1)),
-    "the sum runs over the whole batch; each row has its own.": lambda v: (
-        v.p * (v.dp - v.total.sum())
-    ),
-    "p - dp is the gradient of a cross-entropy that contains the softmax.": lambda v: v.p - v.dp,
-    "these are probabilities already; no second softmax.": lambda v: gradients.softmax_backward(
-        v.dp, v.p
-    )[0],
-}
-
-
-@exercise("Exercise 1 (four sizes)")
-def sizes(student: tuple) -> None:
-    """student: (length, variance, spectral norm,
-    steepest slope) for the row of the lesson, by hand.
-    """
-    for got, (name, (want, slips)) in zip(parts(student, *SIZES), SIZES.items(), strict=True):
-        expect(
-            got, want, {f"{name}: {text}": v for text, v in slips.items()}, f"the {name}", rtol=5e-3
-        )
-
-
-@exercise("Exercise 2 (repair the published gradient)")
-def rms_backward(student: Callable) -> None:
-    """student(dy, x, weight, eps) -> (dx, dweight); x and dy (3, 5), weight (5,)."""
-    dy = draw(3, 5)
-    x = draw(3, 5, seed=1)
-    w = _gain(5)
-    dx, dweight = parts(call(student, dy=dy, x=x, weight=w, eps=EPS), "dx", "dweight")
-    rms = mean(x.square()).sqrt()
-    g = w * dy
-    r = (rms.square() + EPS).sqrt()
-    v = SimpleNamespace(dy=dy, x=x, w=w, g=g, rms=rms, r=r, xhat=x / r)
-    want_dx, want_dweight = gradients.rms_norm_backward(dy, x, (5,), w, EPS)
-    expect(dx, want_dx, _values(RMS_DX, v), "dx")
-    expect(dweight, want_dweight, _values(RMS_DWEIGHT, v), "dweight")
-
-
-@exercise("Exercise 3 (one backward for LayerNorm and BatchNorm)")
-def norm_backward(student: Callable) -> None:
-    """student(dy, x, weight, eps, dim) -> dx;
-    x and dy (4, 4), weight (4,); dim -1 as in LN, 0 as in BN.
-    """
-    # square: a lost keepdim raises nothing
-    dy = draw(4, 4, seed=2)
-    x = draw(4, 4, seed=3) + 1
-    w = _gain(4)
-    layer = gradients.layer_norm_backward(dy, x, (4,), w, None, EPS)[0]
-    batch = gradients.batch_norm_backward(dy, x, w, None, EPS)[0]
-    bracket = gradients.layer_norm_backward(dy, x, (4,), None, None, EPS)[0]
-    other_axis = "the statistics run over the other axis: use dim."
-    outside = "the gain changes along the row: "
-    cases = {
-        -1: (
-            "dim=-1 (LN)",
-            layer,
-            {other_axis: batch, outside + "it cannot leave the bracket.": w * bracket},
-        ),
-        0: ("dim=0 (BN)", batch, {other_axis: layer}),
-    }
-    for dim, (name, want, more) in cases.items():
-        slips = _values(NORM_DX, _statistics(dy, x, w, dim)) | more
-        if dim == 0:  # without keepdim the means of columns are subtracted from the columns: right
-            slips = {text: wrong for text, wrong in slips.items() if "keepdim" not in text}
-        dx = call(student, dy=dy, x=x, weight=w, eps=EPS, dim=dim)
-        expect(
-            dx, want, {f"{name}: {text}": wrong for text, wrong in slips.items()}, f"dx, {name},"
-        )
-
-
-@exercise("Exercise 4 (softmax backward)")
-def softmax_backward(student: Callable) -> None:
-    """student(dp, p) -> dx; dp and p (4, 4), the rows of p sum to 1."""
-    dp = draw(4, 4, seed=4)
-    logits = draw(4, 4, seed=5)
-    p = logits.softmax(-1)
-    v = SimpleNamespace(dp=dp, p=p, total=(p * dp).sum(-1, keepdim=True))
-    expect(
-        call(student, dp=dp, p=p),
-        gradients.softmax_backward(dp, logits)[0],
-        _values(SOFTMAX_DX, v),
-        "dx",
-    )
+EPS = 0.3  # large: an eps in the wrong place must show
+P, LENGTH, R, EPSILON = sympy.symbols("p length r eps", positive=True)
 
 
 def mean(t: Tensor) -> Tensor:
     return t.mean(-1, keepdim=True)
 
 
-def projected(v: SimpleNamespace, divisor: Tensor, outer_divisor: Tensor) -> Tensor:
-    xhat = v.x / divisor
-    return (v.g - xhat * mean(v.g * xhat)) / outer_divisor
+def total(t: Tensor) -> Tensor:
+    return t.sum(-1, keepdim=True)
 
 
-def centred_and_projected(
-    v: SimpleNamespace, centred: Tensor, average: Callable, divisor: Tensor
-) -> Tensor:
-    xhat = centred / divisor
-    return (v.g - average(v.g) - xhat * average(v.g * xhat)) / divisor
+# Exercise 1
 
 
-def _statistics(dy: Tensor, x: Tensor, w: Tensor, dim: int) -> SimpleNamespace:
+FIRST_ORDER = {
+    "the sign: a longer vector has a smaller one-over-length.": P / LENGTH**2,
+    "the root halves: sqrt(1 + h) is about 1 + h/2, and h is 2 p / length^2.": -2 * P / LENGTH**2,
+    "one half too many: h is 2 p / length^2, and the root halves it.": -P / (2 * LENGTH**2),
+    "p stands over length SQUARED: it was taken out of the square of the length.": -P / LENGTH,
+    "1/length stands before the bracket already.": -P / LENGTH**3,
+    "no length: that holds for a unit vector only.": -P,
+    "that is the whole bracket; c is what is added to 1.": 1 - P / LENGTH**2,
+    "that is the whole right side; c is what is added to 1 in the bracket.": (
+        (1 - P / LENGTH**2) / LENGTH
+    ),
+    "that is the change of the length itself; asked is one over it.": P / LENGTH,
+    "that is the next order as well; keep what is linear in p.": (
+        -P / LENGTH**2 + sympy.Rational(3, 2) * P**2 / LENGTH**4
+    ),
+}
+
+
+@exercise("Exercise 1 (the first order)")
+def first_order(student) -> None:
+    """student: c in 1/|x + step| = (1 + c)/|x| to first order, in p = x·step and length."""
+    expect(student, -P / LENGTH**2, FIRST_ORDER, "c")
+
+
+# Exercise 2: three gradients, at xhat, r and x
+
+
+def nodes(dy, x, weight, eps, *, r=None, g=None, dr=None, dx=None):
+    """(g, dr, dx); a slip replaces one formula, and what follows is made with it."""
+    divisor = (r or (lambda x, eps: (mean(x.square()) + eps).sqrt()))(x, eps)
+    at_xhat = (g or (lambda dy, w: w * dy))(dy, weight)
+    at_r = (dr or (lambda g, x, r: -total(g * x) / r**2))(at_xhat, x, divisor)
+    at_x = dx or (lambda g, dr, x, r: g / r + dr * x / (x.shape[-1] * r))
+    return at_xhat, at_r, at_x(at_xhat, at_r, x, divisor)
+
+
+def node_slip(**replaced) -> Callable:
+    return lambda dy, x, weight, eps: nodes(dy, x, weight, eps, **replaced)
+
+
+def published_after_the_paths(dy, x, weight, eps):
+    g, dr, _ = nodes(dy, x, weight, eps)
+    r = (mean(x.square()) + eps).sqrt()
+    return g, dr, weight * (dy + dr * x / x.shape[-1]) / r
+
+
+WALK = {
+    "g: the gain is missing; what reaches xhat is w dy.": node_slip(g=lambda dy, w: dy),
+    "g: multiply by the gain; going back does not divide by it.": node_slip(g=lambda dy, w: dy / w),
+    "dr: the sign: a larger r makes xhat = x / r smaller.": node_slip(
+        dr=lambda g, x, r: total(g * x) / r**2
+    ),
+    "dr: the derivative of 1/r is -1/r^2, not -1/r.": node_slip(
+        dr=lambda g, x, r: -total(g * x) / r
+    ),
+    "dr: every entry of the row holds the same r, so add them up, one number a row.": node_slip(
+        dr=lambda g, x, r: -g * x / r**2
+    ),
+    "dr: a sum over the entries, not their mean; 1/D comes later, from the mean square.": node_slip(
+        dr=lambda g, x, r: -mean(g * x) / r**2
+    ),
+    "dr: the numerator of xhat is x, not xhat.": node_slip(dr=lambda g, x, r: -total(g * x) / r**3),
+    "dr: the sum runs along the row, with keepdim, not over everything.": node_slip(
+        dr=lambda g, x, r: -(g * x).sum() / r**2
+    ),
+    "dx: path 1 alone; r depends on x, too: add path 2.": node_slip(dx=lambda g, dr, x, r: g / r),
+    "dx: path 2 alone; add path 1, through the numerator.": node_slip(
+        dx=lambda g, dr, x, r: dr * x / (x.shape[-1] * r)
+    ),
+    "dx: the mean square has the derivative 2 x / D: D is missing.": node_slip(
+        dx=lambda g, dr, x, r: g / r + dr * x / r
+    ),
+    "dx: the root is missing: r = sqrt(q) has the derivative 1/(2 r).": node_slip(
+        dx=lambda g, dr, x, r: g / r + dr * 2 * x / x.shape[-1]
+    ),
+    "dx: a factor 2: that of the square and that of the root cancel.": node_slip(
+        dx=lambda g, dr, x, r: g / r + 2 * dr * x / (x.shape[-1] * r)
+    ),
+    "dx: a factor 2: the square brings one, and cancels that of the root.": node_slip(
+        dx=lambda g, dr, x, r: g / r + dr * x / (2 * x.shape[-1] * r)
+    ),
+    "dx: where two paths meet they are added, not subtracted; the sign is in dr.": node_slip(
+        dx=lambda g, dr, x, r: g / r - dr * x / (x.shape[-1] * r)
+    ),
+    "dx: path 1 is multiplied by 1/r, the derivative of x / r.": node_slip(
+        dx=lambda g, dr, x, r: g + dr * x / (x.shape[-1] * r)
+    ),
+    "dx: the gain stands before the whole bracket: that is the published line.": (
+        published_after_the_paths
+    ),
+    "eps is missing: r is the root of the mean square PLUS eps.": node_slip(
+        r=lambda x, eps: mean(x.square()).sqrt()
+    ),
+    "eps belongs inside the root, added to the mean square.": node_slip(
+        r=lambda x, eps: mean(x.square()).sqrt() + eps
+    ),
+    "r is made of a sum; it is the root of a MEAN of squares.": node_slip(
+        r=lambda x, eps: (total(x.square()) + eps).sqrt()
+    ),
+    "r is made of the standard deviation; RMSNorm does not centre.": node_slip(
+        r=lambda x, eps: (x.var(-1, correction=0, keepdim=True) + eps).sqrt()
+    ),
+}
+
+
+@exercise("Exercise 2 (walk back)")
+def walk(student: Callable) -> None:
+    """student(dy, x, weight, eps) -> (g, dr, dx)."""
+    cases = [
+        {"dy": draw(3, 5), "x": draw(3, 5, seed=1) + 0.5, "weight": _gain(5), "eps": EPS},
+        {"dy": draw(2, 3, 7), "x": draw(2, 3, 7, seed=1), "weight": _gain(7), "eps": 0.1},
+    ]
+    student = forbid(student, "autograd", "normlib")
+    calls(student, nodes, *cases, slips=WALK, what=("g", "dr", "dx"))
+
+
+# Exercise 3: the same gradient in one line
+
+
+def one_line(dy, weight, xhat, r):
+    return (weight * dy - xhat * mean(weight * dy * xhat)) / r
+
+
+COLLECTED = {
+    "the gain stands before the whole bracket, which only gain 1 hides: w_i belongs to the first "
+    "term, w_j under the sum.": lambda dy, w, h, r: w * (dy - h * mean(w * dy * h)) / r,
+    "this is J times dy; going back one needs J transposed, and with a gain J is not symmetric.": (
+        lambda dy, w, h, r: w * (dy - h * mean(dy * h)) / r
+    ),
+    "the gain is missing under the sum; each dy_j arrives with its own w_j.": (
+        lambda dy, w, h, r: (w * dy - h * mean(dy * h)) / r
+    ),
+    "the gain is missing in the first term.": (lambda dy, w, h, r: (dy - h * mean(w * dy * h)) / r),
+    "the gain is missing; what reaches xhat is w dy.": (
+        lambda dy, w, h, r: (dy - h * mean(dy * h)) / r
+    ),
+    "1/D is missing: a mean over the row, not a sum.": (
+        lambda dy, w, h, r: (w * dy - h * total(w * dy * h)) / r
+    ),
+    "the sign of the second path: to divide by r makes it negative.": (
+        lambda dy, w, h, r: (w * dy + h * mean(w * dy * h)) / r
+    ),
+    "r depends on x, too; without the second path it counts as a constant.": (
+        lambda dy, w, h, r: w * dy / r
+    ),
+    "that is the second path alone; add the first, g / r.": (
+        lambda dy, w, h, r: -h * mean(w * dy * h) / r
+    ),
+    "the second term holds xhat twice, once outside and once under the sum.": (
+        lambda dy, w, h, r: (w * dy - mean(w * dy * h)) / r
+    ),
+    "that is LayerNorm's; RMSNorm subtracts no mean of the gradient.": (
+        lambda dy, w, h, r: (w * dy - mean(w * dy) - h * mean(w * dy * h)) / r
+    ),
+    "one mean for the whole batch; each row has its own, over its last axis.": (
+        lambda dy, w, h, r: (w * dy - h * (w * dy * h).mean()) / r
+    ),
+    "divide by r once, not by its square.": (
+        lambda dy, w, h, r: (w * dy - h * mean(w * dy * h)) / r**2
+    ),
+    "1/r is missing before the bracket.": lambda dy, w, h, r: w * dy - h * mean(w * dy * h),
+    "in the second path both x were replaced by xhat without their r: two factors r cancel.": (
+        lambda dy, w, h, r: w * dy / r - h * mean(w * dy * h) / r**3
+    ),
+    "in the second path an r is left over: x_j and x_i bring one each.": (
+        lambda dy, w, h, r: w * dy / r - h * mean(w * dy * h) / r**2
+    ),
+}
+
+
+@exercise("Exercise 3 (collect)")
+def collected(student: Callable) -> None:
+    """student(dy, weight, xhat, r) -> dx."""
+    cases = [_collected_case(3, 5), _collected_case(2, 3, 7)]
+    student = forbid(student, "autograd", "normlib")
+    calls(student, one_line, *cases, slips=COLLECTED, what="dx")
+
+
+def _collected_case(*shape: int) -> dict:
+    x = draw(*shape, seed=1) + 0.5
+    r = (mean(x.square()) + EPS).sqrt()
+    return {"dy": draw(*shape), "weight": _gain(shape[-1]), "xhat": x / r, "r": r}
+
+
+# Exercise 4: LayerNorm's product
+
+
+def fourth_term(xhat: Tensor) -> Tensor:
+    return xhat.sum() / len(xhat) ** 2 * torch.outer(xhat, torch.ones_like(xhat))
+
+
+CROSS = {
+    "the sign: minus times minus is plus.": lambda h: -fourth_term(h),
+    "1/D comes from each bracket: together 1/D^2.": lambda h: len(h) * fourth_term(h),
+    "1/D^2 is missing: 1/D comes from each bracket.": lambda h: len(h) ** 2 * fourth_term(h),
+    "transposed: xhat stands left, so row i holds xhat_i.": lambda h: fourth_term(h).T,
+    "that is what comes of a centred vector; these are not centred.": lambda h: 0 * fourth_term(h),
+    "the number in the middle is missing: the sum of the entries of xhat.": lambda h: (
+        torch.outer(h, torch.ones_like(h)) / len(h) ** 2
+    ),
+    "a product of matrices, not of their entries.": lambda h: torch.outer(h, h) / len(h) ** 2,
+    "that is the product of both brackets; asked is its fourth term.": lambda h: (
+        (torch.eye(len(h)).to(h) - torch.outer(h, h) / len(h))
+        @ (torch.eye(len(h)).to(h) - torch.ones_like(torch.outer(h, h)) / len(h))
+    ),
+    "xhat^T xhat is not xhat^T 1: the sum of the entries, not of their squares.": lambda h: (
+        (h @ h) / len(h) ** 2 * torch.outer(h, torch.ones_like(h))
+    ),
+}
+
+
+@exercise("Exercise 4 (the fourth term)")
+def cross_term(student: Callable) -> None:
+    """student(xhat) -> (D, D)."""
+    cases = [{"xhat": draw(4, seed=2) + 1}, {"xhat": draw(3, seed=3) - 1}]
+    calls(student, fourth_term, *cases, slips=CROSS, what="the matrix")
+
+
+# Exercise 5: BatchNorm's variance and its centre
+
+
+def centre_slope(x: Tensor, center: Tensor) -> Tensor:
+    return -2 * (x - center).mean(0)
+
+
+VARIANCE_SLOPE = {
+    "the sign: the inner derivative of x - t is -1.": lambda x, t: 2 * (x - t).mean(0),
+    "the factor 2 of the square is missing.": lambda x, t: -(x - t).mean(0),
+    "1/m is missing: a mean over the samples, not a sum.": lambda x, t: -2 * (x - t).sum(0),
+    "it is 0 at the mean only; use the centre that is given.": lambda x, t: 0 * t,
+    "1/m, not 1/(m - 1): the variance is the biased one.": lambda x, t: (
+        -2 * (x - t).sum(0) / (len(x) - 1)
+    ),
+    "that is the derivative by x; asked is the one by the centre.": lambda x, t: (
+        2 * (x - t) / len(x)
+    ),
+    "one number a channel: sum over the samples.": lambda x, t: -2 * (x - t) / len(x),
+    "that is the variance itself; asked is its derivative.": lambda x, t: (x - t).square().mean(0),
+}
+
+
+@exercise("Exercise 5 (from the variance to the mean)")
+def variance_slope(student: Callable) -> None:
+    """student(x, center) -> (C,)."""
+    cases = [
+        {"x": draw(5, 3, seed=4), "center": draw(3, seed=5)},
+        {"x": draw(8, 2, seed=6) + 1, "center": draw(2, seed=7)},
+    ]
+    student = forbid(student, "autograd")
+    calls(student, centre_slope, *cases, slips=VARIANCE_SLOPE, what="dv/dt")
+
+
+# Exercise 6: one backward for two norms
+
+
+def backward(dy, x, weight, eps, dim, *, keepdim=True, s=None, bracket=None, power=1, g=None):
+    """dx of a norm whose statistics run over dim; a slip replaces one part."""
+
     def along(t: Tensor) -> Tensor:
-        return t.mean(dim, keepdim=True)
-
-    def flat(t: Tensor) -> Tensor:  # without keepdim
-        return t.mean(dim)
+        return t.mean(dim, keepdim=keepdim)
 
     centred = x - along(x)
-    variance = along(centred.square())
-    s = (variance + EPS).sqrt()
-    values = {
-        "x": x,
-        "dy": dy,
-        "g": w * dy,
-        "mean": along,
-        "flat": flat,
-        "centred": centred,
-        "variance": variance,
-    }
-    return SimpleNamespace(s=s, xhat=centred / s, flat_variance=x.var(dim, correction=0), **values)
+    variance = x.var(dim, correction=0, keepdim=keepdim)
+    divisor = (s or (lambda variance, count: (variance + eps).sqrt()))(variance, x.shape[dim])
+    xhat = centred / divisor
+    arriving = (g or (lambda dy, w: w * dy))(dy, weight)
+    inside = bracket or (lambda g, xhat, m: g - m(g) - xhat * m(g * xhat))
+    return inside(arriving, xhat, along) / divisor**power
 
 
-def _values(table: dict[str, Callable], v: SimpleNamespace) -> dict[str, Tensor]:
-    return {message: wrong(v) for message, wrong in table.items()}
+def norm_slip(**replaced) -> Callable:
+    return lambda dy, x, weight, eps, dim: backward(dy, x, weight, eps, dim, **replaced)
 
 
-def _gain(size: int) -> Tensor:
-    return torch.linspace(0.5, 2.5, size, dtype=torch.float64)
+def three_paths(dy, x, weight, eps, dim, of_variance, of_mean=1.0, count=0):
+    """The three-path form, with a factor of the gradient at the variance that a slip may change."""
+    g = weight * dy
+    centred = x - x.mean(dim, keepdim=True)
+    s = (centred.square().mean(dim, keepdim=True) + eps).sqrt()
+    dv = -of_variance(s) * (g * centred).sum(dim, keepdim=True)
+    dmean = -of_mean * g.sum(dim, keepdim=True) / s
+    m = x.shape[dim] - count
+    return g / s + dv * 2 / m * centred + dmean / x.shape[dim]
+
+
+def path_slip(of_variance=lambda s: 1 / (2 * s**3), **more) -> Callable:
+    return lambda dy, x, w, eps, dim: three_paths(dy, x, w, eps, dim, of_variance, **more)
+
+
+def sums_for_means(dy, x, weight, eps, dim):
+    count = x.shape[dim]
+    return backward(
+        dy, x, weight, eps, dim, bracket=lambda g, h, m: g - count * m(g) - count * h * m(g * h)
+    )
+
+
+def without_keepdim(dy, x, weight, eps, dim):
+    try:
+        return backward(dy, x, weight, eps, dim, keepdim=False)
+    except RuntimeError:  # the table is not square
+        return torch.full_like(x, math.nan)
+
+
+def gain_outside(dy, x, weight, eps, dim):
+    return weight * backward(dy, x, torch.ones_like(weight), eps, dim)
+
+
+NORM = {
+    "the gain is missing; what reaches xhat is w dy.": norm_slip(g=lambda dy, w: dy),
+    "the gain changes along the row: for LayerNorm it cannot leave the bracket.": gain_outside,
+    "the statistics are held constant; mean and variance depend on x, too.": norm_slip(
+        bracket=lambda g, h, m: g
+    ),
+    "the mean of g is missing; without it that is RMSNorm's bracket.": norm_slip(
+        bracket=lambda g, h, m: g - h * m(g * h)
+    ),
+    "the path through the variance is missing: subtract xhat mean(g xhat).": norm_slip(
+        bracket=lambda g, h, m: g - m(g)
+    ),
+    "the sign of the path through the variance.": norm_slip(
+        bracket=lambda g, h, m: g - m(g) + h * m(g * h)
+    ),
+    "the sign of the path through the mean.": norm_slip(
+        bracket=lambda g, h, m: g + m(g) - h * m(g * h)
+    ),
+    "divide by the standard deviation s, not by the variance.": norm_slip(power=2),
+    "two slips: x.std() divides by one less than the count, and eps is missing.": norm_slip(
+        s=lambda v, n: (v * n / (n - 1)).sqrt()
+    ),
+    "the variance is the biased one: divide by the count, not by one less.": (
+        lambda dy, x, w, eps, dim: backward(
+            dy, x, w, eps, dim, s=lambda v, n: (v * n / (n - 1) + eps).sqrt()
+        )
+    ),
+    "eps is missing; s is the root of the variance PLUS eps.": norm_slip(s=lambda v, n: v.sqrt()),
+    "eps belongs inside the root, added to the variance.": (
+        lambda dy, x, w, eps, dim: backward(dy, x, w, eps, dim, s=lambda v, n: v.sqrt() + eps)
+    ),
+    "2 s^2 in the gradient at the variance: the power of s is 3, from (v + eps)^(-3/2).": path_slip(
+        lambda s: 1 / (2 * s**2)
+    ),
+    "the half is missing in the gradient at the variance: it comes from the root.": path_slip(
+        lambda s: 1 / s**3
+    ),
+    "the 2 is missing in dv/dx = 2 (x - mean) / m.": path_slip(lambda s: 1 / (4 * s**3)),
+    "1/m, not 1/(m - 1), in the derivative of the variance.": path_slip(count=1),
+    "sums where means belong: 1/m is missing.": sums_for_means,
+    "keepdim is missing: a row's mean is subtracted from a column, "
+    "and on a square table nothing raises.": without_keepdim,
+    "the statistics run over the other axis: use dim.": (
+        lambda dy, x, w, eps, dim: backward(dy, x, w, eps, -1 if dim == 0 else 0)
+    ),
+    "dim is not used: that is LayerNorm's in both cases.": (
+        lambda dy, x, w, eps, dim: backward(dy, x, w, eps, -1)
+    ),
+    "dim is not used: that is BatchNorm's in both cases.": (
+        lambda dy, x, w, eps, dim: backward(dy, x, w, eps, 0)
+    ),
+}
+
+
+@exercise("Exercise 6 (one backward pass for two norms)")
+def norm_backward(student: Callable) -> None:
+    """student(dy, x, weight, eps, dim) -> dx."""
+    cases = [
+        _norm_case(-1, 4, 4),
+        _norm_case(0, 4, 4),
+        _norm_case(0, 6, 3),
+        _norm_case(-1, 2, 3, 5),
+    ]
+    student = forbid(student, "autograd", "normlib")
+    calls(student, backward, *cases, slips=NORM, what="dx")
+
+
+def _norm_case(dim: int, *shape: int) -> dict:
+    x = draw(*shape, seed=8) + 1
+    dy = draw(*shape, seed=9)
+    return {"dy": dy, "x": x, "weight": _gain(shape[-1]), "eps": EPS, "dim": dim}
+
+
+# Exercise 7: eigenvalues
+
+
+ACROSS = {
+    "it is divided by r, not multiplied.": R,
+    "1/r is missing: it stands before the bracket.": sympy.Integer(1),
+    "divide by r once, not by its square.": 1 / R**2,
+    "for a vector across, xhat^T z is 0: the second term gives nothing.": sympy.Integer(0),
+}
+ALONG = {
+    "that holds for eps = 0 only: here the mean of xhat^2 is a little below 1.": sympy.Integer(0),
+    "1/r stands before the bracket, too.": EPSILON / R**2,
+    "one power of r is missing: 1 - mean(xhat^2) is eps / r^2, and 1/r stands before it.": (
+        EPSILON / R
+    ),
+    "that is the part that is taken away; asked is what is left.": (R**2 - EPSILON) / R**3,
+    "that is across; along xhat the second term takes nearly all.": 1 / R,
+    "the mean of xhat^2 is (r^2 - eps) / r^2, not r^2 - eps.": (1 - R**2 + EPSILON) / R,
+    "the mean of x^2 is r^2 - eps, not r^2 + eps: eps is a part of r^2.": -EPSILON / R**3,
+}
+
+
+@exercise("Exercise 7 (across and along)")
+def eigenvalues(student: tuple) -> None:
+    """student: (across, along), in r and eps."""
+    across, along = parts(student, "across", "along")
+    if _is(across, EPSILON / R**3):
+        raise Slip("across comes first, then along: that is the other way round.")
+    expect(across, 1 / R, {f"across: {text}": v for text, v in ACROSS.items()}, "across")
+    expect(along, EPSILON / R**3, {f"along: {text}": v for text, v in ALONG.items()}, "along")
+
+
+def _is(got, want) -> bool:
+    try:
+        expect(got, want)
+    except Slip:
+        return False
+    return True
+
+
+# Exercise 8: a case of one's own
+
+
+@exercise("Exercise 8 (make it go uphill)")
+def uphill(x, weight, dy) -> None:
+    """A row, a gain and a gradient for which the published line and the right one disagree."""
+    row = _numbers(x, "x")
+    gain = _numbers(weight, "weight")
+    arriving = _numbers(dy, "dy")
+    if not len(row) == len(gain) == len(arriving) >= 2:
+        sizes = f"{len(row)}, {len(gain)} and {len(arriving)}"
+        raise Slip(f"x, weight and dy have {sizes} numbers, expected the same, 2 or more.")
+    if not row.any():
+        raise Slip("x is zero: without eps its gradient is infinite.")
+    if (gain == gain[0]).all():
+        raise Slip("one and the same gain everywhere never goes uphill: choose different numbers.")
+    r = mean(row.square()).sqrt()
+    truth = one_line(arriving, gain, row / r, r)
+    wrong = gain * (arriving - row / r * mean(gain * arriving * row / r)) / r
+    sizes = truth.norm() * wrong.norm()
+    if truth.norm() < 1e-9 * arriving.norm() or sizes == 0:
+        raise Slip("the right gradient is zero there: uphill and downhill are the same.")
+    cosine = (truth @ wrong / sizes).item()
+    if not cosine < -1e-6:
+        raise Slip(f"there it goes downhill: the cosine of both gradients is {cosine:.2f}.")
+
+
+def _numbers(value, name: str) -> Tensor:
+    """A row of finite float64 numbers, or Slip."""
+    if isinstance(value, Tensor):
+        row = value.detach().flatten()
+    elif isinstance(value, tuple | list) or hasattr(value, "tolist"):
+        row = [as_number(number) for number in list(value)]
+    else:
+        raise Slip(f"{name} is {describe(value)}, expected a list or a tensor of numbers.")
+    row = torch.as_tensor(row, dtype=torch.float64)
+    if not all(map(math.isfinite, row.tolist())):
+        raise Slip(f"{name} holds NaN or infinity.")
+    return row
+
+
+def _gain(count: int) -> Tensor:
+    return torch.linspace(0.5, 2.5, count, dtype=torch.float64)

@@ -1,225 +1,323 @@
 """The checks of lesson 04 name the slips that people really make."""
 
-import math
-
 import pytest
+import sympy
 import torch
 
 from normcourse.checks import gradient_derivation as check
-from tests.course.solutions import load
+from tests.course.solutions import every_slip, load
 
 SOLVED = load("04_gradient_derivation")
-FOUR = (3.0, 1 - (5 / 9) ** 2, 10.0, 1000.0)
+p, length, r, eps = sympy.symbols("p length r eps", positive=True)
 
 
 def mean(t):
     return t.mean(-1, keepdim=True)
 
 
-def rms(divide=None, gradient=None, gain=None):
-    """An answer to exercise 2 in which one of its three parts is replaced."""
-    divide = divide or (lambda x, eps: ((mean(x.square()) + eps).sqrt(),) * 2)
-    gradient = gradient or (lambda dy, w, xhat: w * dy - xhat * mean(w * dy * xhat))
-    gain = gain or (lambda dy, x, w, xhat: (dy * xhat).sum(0))
+def rms(x, eps_value):
+    return (mean(x.square()) + eps_value).sqrt()
 
-    def answer(dy, x, weight, eps):
-        inner, outer = divide(x, eps)  # of xhat, and before the bracket
-        return gradient(dy, weight, x / inner) / outer, gain(dy, x, weight, x / inner)
+
+# Exercise 1
+
+FIRST_ORDER = {
+    "sign": (p / length**2, "the sign"),
+    "root forgotten": (-2 * p / length**2, "the root halves"),
+    "halved twice": (-p / (2 * length**2), "one half too many"),
+    "not squared": (-p / length, "length SQUARED"),
+    "cubed": (-p / length**3, "before the bracket already"),
+    "unit vector": (-p, "for a unit vector only"),
+    "the bracket": (1 - p / length**2, "the whole bracket"),
+    "the right side": (1 / length - p / length**3, "the whole right side"),
+    "of the length": (p / length, "the change of the length itself"),
+    "exact": (1 / sympy.sqrt(1 + 2 * p / length**2) - 1, "c is off by"),
+    "an unknown letter": (-sympy.Symbol("x") / length**2, "c holds x"),
+}
+
+# Exercise 2
+
+
+def at_r(formula):
+    """An answer whose gradient at r is another one."""
+
+    def answer(dy, x, weight, eps_value):
+        size = rms(x, eps_value)
+        g = weight * dy
+        dr = formula(g, x, size)
+        return g, dr, g / size + dr * x / (x.shape[-1] * size)
 
     return answer
 
 
-def rms_by(q):
-    """Both divisors of exercise 2 from the mean square and eps."""
-    return rms(divide=lambda x, eps: (q(mean(x.square()), eps),) * 2)
+def at_x(formula):
+    def answer(dy, x, weight, eps_value):
+        g, dr, _ = SOLVED["my_walk"](dy, x, weight, eps_value)
+        return g, dr, formula(g, dr, x, rms(x, eps_value))
+
+    return answer
 
 
-def norm(bracket=None, average=None, s=None, power=1):
-    """An answer to exercise 3; average(t, dim) replaces the means of the gradient."""
-    average = average or (lambda t, dim: t.mean(dim, keepdim=True))
+def published_line(dy, x, weight, eps_value):
+    g, dr, _ = SOLVED["my_walk"](dy, x, weight, eps_value)
+    size = rms(x, eps_value)
+    xhat = x / size
+    return g, dr, weight * (dy - xhat * mean(g * xhat)) / size
+
+
+def by_autograd(dy, x, weight, eps_value):
+    leaf = x.clone().requires_grad_()
+    xhat = leaf / rms(leaf, eps_value)
+    (dx,) = torch.autograd.grad(weight * xhat, leaf, dy)
+    return weight * dy, dx.sum(-1, keepdim=True), dx
+
+
+WALK = {
+    "no gain": (
+        lambda dy, x, w, e: SOLVED["my_walk"](dy, x, torch.ones_like(w), e),
+        "g: the gain is missing",
+    ),
+    "sign at r": (at_r(lambda g, x, s: (g * x).sum(-1, keepdim=True) / s**2), "dr: the sign"),
+    "1/r": (at_r(lambda g, x, s: -(g * x).sum(-1, keepdim=True) / s), "not -1/r"),
+    "no sum": (at_r(lambda g, x, s: -g * x / s**2), "every entry of the row holds the same r"),
+    "mean": (at_r(lambda g, x, s: -mean(g * x) / s**2), "not their mean"),
+    "xhat": (at_r(lambda g, x, s: -(g * x / s).sum(-1, keepdim=True) / s**2), "is x, not xhat"),
+    "sum of all": (at_r(lambda g, x, s: -(g * x).sum() / s**2), "along the row"),
+    "no keepdim": (
+        lambda *a: (lambda g, dr, dx: (g, dr[..., 0], dx))(*SOLVED["my_walk"](*a)),
+        "dr has shape (3,), expected (3, 1)",
+    ),
+    "path 1": (at_x(lambda g, dr, x, s: g / s), "path 1 alone"),
+    "path 2": (at_x(lambda g, dr, x, s: dr * x / (x.shape[-1] * s)), "path 2 alone"),
+    "no D": (at_x(lambda g, dr, x, s: g / s + dr * x / s), "D is missing"),
+    "no root": (at_x(lambda g, dr, x, s: g / s + dr * 2 * x / x.shape[-1]), "the root is missing"),
+    "subtracted": (at_x(lambda g, dr, x, s: g / s - dr * x / (x.shape[-1] * s)), "added, not"),
+    "the published line": (published_line, "that is the published line"),
+    "no eps": (lambda dy, x, w, e: SOLVED["my_walk"](dy, x, w, 0.0), "eps is missing"),
+    "autograd": (by_autograd, "without autograd"),
+    "dx alone": (lambda dy, x, w, e: dy, "expected a tuple (g, dr, dx)"),
+    "in place": (
+        lambda dy, x, w, e: SOLVED["my_walk"](dy.mul_(w), x, torch.ones_like(w), e),
+        "dy was changed in place",
+    ),
+}
+
+# Exercise 3
+
+COLLECTED = {
+    "gain before the bracket": (
+        lambda dy, w, h, s: w * (dy - h * mean(w * dy * h)) / s,
+        "before the whole bracket",
+    ),
+    "not transposed": (lambda dy, w, h, s: w * (dy - h * mean(dy * h)) / s, "J transposed"),
+    "no gain in the sum": (lambda dy, w, h, s: (w * dy - h * mean(dy * h)) / s, "under the sum"),
+    "no gain": (lambda dy, w, h, s: (dy - h * mean(dy * h)) / s, "what reaches xhat is w dy"),
+    "sum": (
+        lambda dy, w, h, s: (w * dy - h * (w * dy * h).sum(-1, keepdim=True)) / s,
+        "1/D is missing",
+    ),
+    "sign": (lambda dy, w, h, s: (w * dy + h * mean(w * dy * h)) / s, "sign of the second path"),
+    "constant": (lambda dy, w, h, s: w * dy / s, "r depends on x, too"),
+    "once xhat": (lambda dy, w, h, s: (w * dy - mean(w * dy * h)) / s, "xhat twice"),
+    "LayerNorm's": (
+        lambda dy, w, h, s: (w * dy - mean(w * dy) - h * mean(w * dy * h)) / s,
+        "that is LayerNorm's",
+    ),
+    "whole batch": (lambda dy, w, h, s: (w * dy - h * (w * dy * h).mean()) / s, "whole batch"),
+    "squared": (lambda dy, w, h, s: (w * dy - h * mean(w * dy * h)) / s**2, "not by its square"),
+    "r lost": (lambda dy, w, h, s: w * dy - h * mean(w * dy * h), "1/r is missing"),
+    "r left over": (
+        lambda dy, w, h, s: w * dy / s - h * mean(w * dy * h) / s**2,
+        "an r is left over",
+    ),
+}
+
+# Exercise 4
+
+solved_cross = SOLVED["my_cross_term"]
+CROSS = {
+    "sign": (lambda h: -solved_cross(h), "minus times minus"),
+    "1/D": (lambda h: solved_cross(h) * len(h), "together 1/D^2"),
+    "no D": (lambda h: solved_cross(h) * len(h) ** 2, "1/D^2 is missing"),
+    "transposed": (lambda h: solved_cross(h).T, "transposed"),
+    "zero": (lambda h: torch.zeros(len(h), len(h), dtype=h.dtype), "of a centred vector"),
+    "no number": (
+        lambda h: torch.outer(h, torch.ones_like(h)) / len(h) ** 2,
+        "the number in the middle",
+    ),
+    "entries": (
+        lambda h: torch.outer(h, h) * torch.ones_like(torch.outer(h, h)) / len(h) ** 2,
+        "not of their entries",
+    ),
+    "squares": (
+        lambda h: (h @ h) * torch.outer(h, torch.ones_like(h)) / len(h) ** 2,
+        "not of their squares",
+    ),
+    "a number": (lambda h: h.sum() / len(h) ** 2, "the matrix has shape ()"),
+}
+
+# Exercise 5
+
+VARIANCE_SLOPE = {
+    "sign": (lambda x, t: 2 * (x - t).mean(0), "the sign"),
+    "no 2": (lambda x, t: (t - x).mean(0), "factor 2"),
+    "sum": (lambda x, t: -2 * (x - t).sum(0), "1/m is missing"),
+    "zero": (lambda x, t: torch.zeros_like(t), "it is 0 at the mean only"),
+    "of the mean": (lambda x, t: -2 * (x - x.mean(0)).mean(0), "use the centre that is given"),
+    "unbiased": (lambda x, t: -2 * (x - t).sum(0) / (len(x) - 1), "not 1/(m - 1)"),
+    "by x": (lambda x, t: 2 * (x - t) / len(x), "that is the derivative by x"),
+    "per sample": (lambda x, t: -2 * (x - t) / len(x), "one number a channel"),
+    "the variance": (lambda x, t: (x - t).square().mean(0), "the variance itself"),
+    "one for all": (lambda x, t: -2 * (x - t).mean(), "dv/dt has shape ()"),
+}
+
+# Exercise 6
+
+
+def norm(bracket=None, s=None, power=1):
+    """An answer to exercise 6 in which one of its parts is replaced."""
     bracket = bracket or (lambda g, xhat, m: g - m(g) - xhat * m(g * xhat))
-    s = s or (lambda x, dim, eps: (x.var(dim, correction=0, keepdim=True) + eps).sqrt())
+    s = s or (lambda x, dim, e: (x.var(dim, correction=0, keepdim=True) + e).sqrt())
 
-    def answer(dy, x, weight, eps, dim):
-        divisor = s(x, dim, eps)
+    def answer(dy, x, weight, eps_value, dim):
+        divisor = s(x, dim, eps_value)
         xhat = (x - x.mean(dim, keepdim=True)) / divisor
-        return bracket(weight * dy, xhat, lambda t: average(t, dim)) / divisor**power
+        inside = bracket(weight * dy, xhat, lambda t: t.mean(dim, keepdim=True))
+        return inside / divisor**power
 
     return answer
 
 
-def without_keepdim(dy, x, weight, eps, dim):
-    g, s = weight * dy, (x.var(dim, correction=0) + eps).sqrt()
+def without_keepdim(dy, x, weight, eps_value, dim):
+    g = weight * dy
+    s = (x.var(dim, correction=0) + eps_value).sqrt()
     xhat = (x - x.mean(dim)) / s
     return (g - g.mean(dim) - xhat * (g * xhat).mean(dim)) / s
 
 
-def gain_outside(dy, x, weight, eps, dim):
-    return weight * SOLVED["norm_backward"](dy, x, torch.ones_like(weight), eps, dim)
+def by_paths(power=3, half=2):
+    """The form in three paths, with the power of s and the factor before it."""
+
+    def answer(dy, x, weight, eps_value, dim):
+        g = weight * dy
+        centred = x - x.mean(dim, keepdim=True)
+        s = (centred.square().mean(dim, keepdim=True) + eps_value).sqrt()
+        dv = -(g * centred).sum(dim, keepdim=True) / (half * s**power)
+        dmean = -g.sum(dim, keepdim=True) / s
+        return g / s + (dv * 2 * centred + dmean) / x.shape[dim]
+
+    return answer
 
 
-def x_for_xhat(dy, x, weight, eps):
-    g, r = weight * dy, (mean(x.square()) + eps).sqrt()
-    return (g - x * mean(g * x)) / r, (dy * x / r).sum(0)
+def gain_outside(dy, x, weight, eps_value, dim):
+    return weight * SOLVED["my_norm_backward"](dy, x, torch.ones_like(weight), eps_value, dim)
 
 
-def softmax(weights=None, sign=-1):
-    total = weights or (lambda dp, p: (p * dp).sum(-1, keepdim=True))
-    return lambda dp, p: p * (dp + sign * total(dp, p))
-
-
-SIZES = [
-    ("unit sphere", (1.0, *FOUR[1:]), "the sphere has radius sqrt(D)"),
-    ("no root of D", (9.0, *FOUR[1:]), "the length is its root"),
-    ("deviation", (3.0, math.sqrt(FOUR[1]), 10.0, 1000.0), "that is the standard deviation"),
-    ("one over RMS squared", (3.0, 100 - 25 / 81, 10.0, 1000.0), "not 1 / RMS^2"),
-    ("variance 1", (3.0, 1.0, 10.0, 1000.0), "mean SQUARE"),
-    ("the other part", (3.0, 25 / 81, 10.0, 1000.0), "the rest is asked for"),
-    ("of x/|x|", (3.0, FOUR[1], 1 / 0.3, 1000.0), "belongs to x / |x|"),
-    ("by the mean square", (3.0, FOUR[1], 100.0, 1000.0), "once, not by its square"),
-    ("no norm stretches", (3.0, FOUR[1], 1.0, 1000.0), "STRETCHED"),
-    ("RMS", (3.0, FOUR[1], 0.1, 1000.0), "1 / RMS, not RMS"),
-    ("no root", (*FOUR[:3], 1e6), "under a root"),
-    ("no eps", (*FOUR[:3], math.inf), "without eps"),
-    ("slope here", (*FOUR[:3], 10.0), "steepest place is x = 0"),
-]
-RMS = [
-    (
-        "gain before the bracket",
-        rms(gradient=lambda dy, w, h: w * (dy - h * mean(w * dy * h))),
-        "before the whole bracket",
-    ),
-    ("not transposed", rms(gradient=lambda dy, w, h: w * (dy - h * mean(dy * h))), "J transposed"),
-    (
-        "no gain in the sum",
-        rms(gradient=lambda dy, w, h: w * dy - h * mean(dy * h)),
-        "missing under the sum",
-    ),
-    ("no gain", rms(gradient=lambda dy, w, h: dy - h * mean(dy * h)), "what reaches xhat is w dy"),
-    (
-        "no 1/D",
-        rms(gradient=lambda dy, w, h: w * dy - h * (w * dy * h).sum(-1, keepdim=True)),
-        "1/D is missing",
-    ),
-    (
-        "sign",
-        rms(gradient=lambda dy, w, h: w * dy + h * mean(w * dy * h)),
-        "the sign of the second path",
-    ),
-    (
-        "one mean for all",
-        rms(gradient=lambda dy, w, h: w * dy - h * (w * dy * h).mean()),
-        "the whole batch",
-    ),
-    ("x in the sum", x_for_xhat, "x / r, not x"),
-    ("r constant", rms(gradient=lambda dy, w, h: w * dy), "you hold it constant"),
-    (
-        "LN's",
-        rms(gradient=lambda dy, w, h: w * dy - mean(w * dy) - h * mean(w * dy * h)),
-        "that is LayerNorm's",
-    ),
-    (
-        "by r squared",
-        rms(divide=lambda x, e: ((mean(x * x) + e).sqrt(), mean(x * x) + e)),
-        "once, not by its square",
-    ),
-    ("no eps", rms_by(lambda q, eps: q.sqrt()), "eps is missing"),
-    ("eps outside the root", rms_by(lambda q, eps: q.sqrt() + eps), "inside the root"),
-    (
-        "eps in r only",
-        rms(divide=lambda x, e: (mean(x * x).sqrt(), (mean(x * x) + e).sqrt())),
-        "in r but not in xhat",
-    ),
-    ("per token", rms(gain=lambda dy, x, w, h: dy * h), "one row a token"),
-    ("mean over tokens", rms(gain=lambda dy, x, w, h: (dy * h).mean(0)), "do not average"),
-    ("x for xhat", rms(gain=lambda dy, x, w, h: (dy * x).sum(0)), "not x"),
-    ("gain twice", rms(gain=lambda dy, x, w, h: (w * dy * h).sum(0)), "not multiplied by itself"),
-    (
-        "shape (1, D)",
-        rms(gain=lambda dy, x, w, h: (dy * h).sum(0, keepdim=True)),
-        "dweight has shape (1, 5)",
-    ),
-    ("dx alone", lambda dy, x, weight, eps: dy, "expected a tuple (dx, dweight)"),
-    ("in place", lambda dy, x, weight, eps: (dy.mul_(weight), weight), "dy was changed in place"),
-]
-NORM = [
-    (
-        "statistics constant",
-        norm(lambda g, h, m: g),
-        "dim=-1 (LN): the statistics are held constant",
-    ),
-    (
-        "no gain",
+NORM = {
+    "constant": (norm(lambda g, h, m: g), "the statistics are held constant"),
+    "no gain": (
         lambda dy, x, w, *more: norm()(dy, x, torch.ones_like(w), *more),
         "the gain is missing",
     ),
-    ("no mean", norm(lambda g, h, m: g - h * m(g * h)), "the mean of g is missing"),
-    ("no variance path", norm(lambda g, h, m: g - m(g)), "path through the variance is missing"),
-    ("by the variance", norm(power=2), "not by the variance"),
-    ("sign", norm(lambda g, h, m: g - m(g) + h * m(g * h)), "the sign of the path"),
-    ("unbiased", norm(s=lambda x, d, e: (x.var(d, keepdim=True) + e).sqrt()), "biased one"),
-    ("no eps", norm(s=lambda x, d, e: x.std(d, correction=0, keepdim=True)), "eps is missing"),
-    ("no keepdim", without_keepdim, "a row's mean is subtracted from a column"),
-    (
-        "no keepdim in the gradient",
-        norm(average=lambda t, dim: t.mean(dim)),
-        "in the means of the gradient",
+    "no mean": (norm(lambda g, h, m: g - h * m(g * h)), "the mean of g is missing"),
+    "no variance": (norm(lambda g, h, m: g - m(g)), "path through the variance is missing"),
+    "by the variance": (norm(power=2), "not by the variance"),
+    "sign": (norm(lambda g, h, m: g - m(g) + h * m(g * h)), "sign of the path through the var"),
+    "unbiased": (norm(s=lambda x, d, e: (x.var(d, keepdim=True) + e).sqrt()), "the biased one"),
+    "x.std": (norm(s=lambda x, d, e: x.std(d, keepdim=True)), "two slips"),
+    "no eps": (norm(s=lambda x, d, e: x.std(d, correction=0, keepdim=True)), "eps is missing"),
+    "eps outside": (
+        norm(s=lambda x, d, e: x.std(d, correction=0, keepdim=True) + e),
+        "inside the root",
     ),
-    ("gain outside", gain_outside, "it cannot leave the bracket"),
-    (
-        "dim ignored",
-        lambda dy, x, w, eps, dim: SOLVED["norm_backward"](dy, x, w, eps, -1),
-        "dim=0 (BN): the statistics run over the other axis",
+    "no keepdim": (without_keepdim, "keepdim is missing"),
+    "gain outside": (gain_outside, "cannot leave the bracket"),
+    "2 s^2": (by_paths(power=2), "the power of s is 3"),
+    "no half": (by_paths(half=1), "the half is missing"),
+    "LayerNorm's": (
+        lambda dy, x, w, e, dim: SOLVED["my_norm_backward"](dy, x, w, e, -1),
+        "that is LayerNorm's in both cases",
     ),
-    (
-        "BN's statistics constant",
-        lambda dy, x, w, eps, dim: (SOLVED["norm_backward"] if dim else norm(lambda g, h, m: g))(
-            dy, x, w, eps, dim
-        ),
-        "dim=0 (BN): the statistics are held constant",
+    "normlib": (
+        lambda dy, x, w, e, dim: __import__("normlib").functional.layer_norm(x, x.shape[-1:]),
+        "without normlib",
     ),
-    (
-        "BN's gain outside is right",
-        lambda dy, x, w, eps, dim: (gain_outside if dim == 0 else norm(power=2))(
-            dy, x, w, eps, dim
-        ),
-        "dim=-1 (LN): divide by the standard deviation",
-    ),
-]
-SOFTMAX = [
-    ("no p pᵀ", lambda dp, p: p * dp, "- p p^T is missing"),
-    ("p (1 - p)", lambda dp, p: p * (1 - p) * dp, "only the diagonal"),
-    ("sum outside", lambda dp, p: p * dp - (p * dp).sum(-1, keepdim=True), "inside the bracket"),
-    ("unweighted", softmax(lambda dp, p: dp.sum(-1, keepdim=True)), "the sum is weighted"),
-    ("mean", softmax(lambda dp, p: mean(p * dp)), "no further 1/D"),
-    ("sign", softmax(sign=1), "the sign of the rank-one part"),
-    ("other sign", lambda dp, p: -softmax()(dp, p), "the sign of the whole"),
-    ("axis 0", softmax(lambda dp, p: (p * dp).sum(0)), "not over the rows"),
-    ("no keepdim", softmax(lambda dp, p: (p * dp).sum(-1)), "the sums go to the wrong rows"),
-    ("whole batch", softmax(lambda dp, p: (p * dp).sum()), "over the whole batch"),
-    ("cross-entropy's", lambda dp, p: p - dp, "a cross-entropy that contains the softmax"),
-    (
-        "softmax twice",
-        lambda dp, p: SOLVED["softmax_backward"](dp, p.softmax(-1)),
-        "no second softmax",
-    ),
-    ("one number a row", lambda dp, p: (p * dp).sum(-1), "dx has shape (4,), expected (4, 4)"),
-]
-WRONG = {"sizes": SIZES, "rms_backward": RMS, "norm_backward": NORM, "softmax_backward": SOFTMAX}
-CASES = [
-    pytest.param(c, a, m, id=f"{c}: {name}") for c, rows in WRONG.items() for name, a, m in rows
-]
+}
+
+# Exercise 7
+
+EIGENVALUES = {
+    "no eps": ((1 / r, 0), "along: that holds for eps = 0 only"),
+    "swapped": ((eps / r**3, 1 / r), "across comes first"),
+    "squared": ((1 / r, eps / r**2), "1/r stands before the bracket, too"),
+    "one power": ((1 / r, eps / r), "one power of r is missing"),
+    "what is taken": ((1 / r, 1 / r - eps / r**3), "the part that is taken away"),
+    "the same twice": ((1 / r, 1 / r), "along: that is across"),
+    "r": ((r, eps / r**3), "across: it is divided by r"),
+    "one": ((1, eps / r**3), "across: 1/r is missing"),
+    "a projection": ((0, eps / r**3), "across: for a vector across"),
+    "r squared": ((1 / r**2, eps / r**3), "across: divide by r once"),
+    "one alone": (1 / r, "expected a tuple (across, along)"),
+}
+
+SLIPS = {
+    check.first_order: FIRST_ORDER,
+    check.walk: WALK,
+    check.collected: COLLECTED,
+    check.cross_term: CROSS,
+    check.variance_slope: VARIANCE_SLOPE,
+    check.norm_backward: NORM,
+    check.eigenvalues: EIGENVALUES,
+}
 
 
-@pytest.mark.parametrize(("name", "answer", "message"), CASES)
-def test_a_wrong_answer_is_told_its_slip(name, answer, message):
-    verdict = getattr(check, name)(answer)
+@every_slip(SLIPS)
+def test_a_wrong_answer_is_told_its_slip(check_, answer, message):
+    verdict = check_(answer)
     assert verdict.startswith("[x]") and message in verdict
 
 
-NO_SIZES = [3.0, (1, 2, 3), "four", ("a", "b", "c", "d"), (1, 2, 3, None), torch.ones(4)]
+X = [1.0, 1.0, 3.0, 5.0]
+GAIN = [3.0, 1.0, 1.0, 1.0]
+UPHILL = {
+    "downhill": ((X, GAIN, [1.0, 0.0, 3.0, 0.0]), "there it goes downhill"),
+    "gain 1": ((X, [1.0] * 4, [1.0, 0.0, 3.0, 0.0]), "never goes uphill"),
+    "gain 2": ((X, [2] * 4, [1.0, 0.0, 3.0, 0.0]), "never goes uphill"),
+    "x zero": (([0, 0, 0, 0], GAIN, X), "x is zero"),
+    "dy zero": ((X, GAIN, [0, 0, 0, 0]), "the right gradient is zero"),
+    "dy along": ((X, GAIN, [1 / 3, 1, 3, 5]), "the right gradient is zero"),
+    "lengths": ((X, GAIN, [1.0, 2.0]), "4, 4 and 2 numbers"),
+    "one number": (([1.0], [2.0], [3.0]), "2 or more"),
+    "infinite": ((X, GAIN, [1.0, 2.0, 3.0, float("inf")]), "dy holds NaN or infinity"),
+    "a word": ((X, GAIN, "four"), "dy is a str"),
+}
 
 
-@pytest.mark.parametrize("answer", NO_SIZES)
-def test_the_check_of_sizes_never_raises(answer):
-    assert check.sizes(answer).startswith("[x]")
+@pytest.mark.parametrize(("answer", "message"), UPHILL.values(), ids=UPHILL)
+def test_a_case_that_does_not_go_uphill_is_told_why(answer, message):
+    verdict = check.uphill(*answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def test_unusual_right_answers_are_right():
+    plain = sympy.symbols("p length")  # without an assumption
+    assert check.first_order(-plain[0] * plain[1] ** -2).startswith("[ok]")
+    assert check.first_order((1 - p / length**2).expand() - 1).startswith("[ok]")
+    assert check.norm_backward(by_paths()).startswith("[ok]")
+    assert check.eigenvalues([r**-1, (1 - (r**2 - eps) / r**2) / r]).startswith("[ok]")
+    assert check.cross_term(lambda h: torch.outer(h, h.mean().expand(len(h))) / len(h)).startswith(
+        "[ok]"
+    )
+    arrays = [SOLVED[name].numpy() for name in ("my_x", "my_weight", "my_dy")]
+    assert check.uphill(*arrays).startswith("[ok]")
+
+
+def test_uphill_really_goes_uphill():
+    """The check's own criterion, against the loss."""
+    x, weight, dy = (SOLVED[name] for name in ("my_x", "my_weight", "my_dy"))
+
+    def loss(row):
+        return (weight * row / rms(row, 0.0) * dy).sum()
+
+    _, _, wrong = published_line(dy, x, weight, 0.0)
+    assert loss(x - 1e-4 * wrong) > loss(x)

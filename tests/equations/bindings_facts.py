@@ -86,7 +86,7 @@ def rms_lipschitz(draw):
     )
     inside = measures.spectral_norm(gradients.rms_norm_jacobian(everywhere, (D,), eps=EPS)).max()
     outside = measures.spectral_norm(gradients.rms_norm_jacobian(sphere, (D,), eps=0.0)).max()
-    return {"L_eps": inside, "L_out": outside, "R": 0.7, "D": D, "varepsilon": EPS}
+    return {"ell_eps": inside, "ell_out": outside, "R": 0.7, "D": D, "varepsilon": EPS}
 
 
 @bind("EQ-QK-NORM")
@@ -147,7 +147,7 @@ def norm_expansion(draw):
     x = draw(D)
     step = 1e-5 * (x + draw(D))  # along x and across
     rest = (x + step).norm() - x.norm() - x @ step / x.norm()
-    return {"x": x, "Delta": step, "R": rest, "D": D}
+    return {"x": x, "Delta": step, "e": rest, "D": D}
 
 
 @bind("EQ-UNIT-EXPANSION")
