@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from normcourse import draw
-from normcourse.checks import rms_norm as check
+from normcourse.checks import rms_norm_in_models as check
 from normlib import functional, gradients, layers
 
 
@@ -141,7 +141,7 @@ def test_A116_a_listing_that_stays_in_half_precision():
     assert torch.allclose(listing(x.float(), 1.0, 1e-6), rms(x.float(), 1e-6))
 
 
-def test_what_lesson_03_s_check_says_about_the_listings():
+def test_what_lesson_03a_s_check_says_about_the_listings():
     """sources.md quotes the check."""
 
     def in_float32(x, weight, eps):
@@ -150,9 +150,9 @@ def test_what_lesson_03_s_check_says_about_the_listings():
     def without_keepdim(x, weight, eps):
         return x / torch.sqrt(x.square().mean(-1) + eps) * weight
 
-    assert "256 squared overflows" in check.rms_norm(listing)
-    assert "float64 is computed in float32" in check.rms_norm(in_float32)
-    assert "keepdim=True is missing" in check.rms_norm(without_keepdim)
+    assert "256 squared overflows" in check.every_type(listing)
+    assert "float64 is computed in float32" in check.every_type(in_float32)
+    assert "keepdim=True is missing" in check.every_type(without_keepdim)
     half = draw(4, 4).half()
     assert in_float32(half, torch.ones(4, dtype=torch.float32), 1e-6).dtype == torch.float32
 

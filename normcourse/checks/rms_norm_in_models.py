@@ -1,0 +1,149 @@
+"""Checks of lesson 03a, RMSNorm in real models: one per exercise."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from normcourse import draw
+from normcourse.checks.rms_norm import call_unchanged, float64_rows, gradient
+from normcourse.checks.verdict import Slip, exercise, expect
+from normlib import functional
+
+# of half-precision outputs: float32 instead of float64 inside moves well under 0.1 %
+MAX_DIFFERING = 0.02
+
+
+@exercise("Exercise 1 (RMSNorm for every type)")
+def every_type(student) -> None:
+    """student(x, weight, eps) in float64, its gradient, then float16 and bfloat16.
+    [EQ-RMS] [EQ-RMS-GRAD]
+    """
+    float64_rows(student)
+    gradient(student)
+    _half_rows(student)
+
+
+@exercise("Exercise 2 (Gemma's gain)")
+def gemma_rms_norm(student) -> None:
+    """student(x, stored, eps): the gain is 1 + stored, added in float32; one rounding.  [EQ-RMS]"""
+    x, stored, eps = 1 + draw(4, 4), 0.3 * draw(4, seed=1), 0.1
+    xhat = functional.rms_norm(x, (4,), eps=eps)
+    slips = {
+        "the gain is 1 + stored: with stored = 0 the norm returns the normalized row, not 0.": (
+            xhat * stored
+        ),
+        "1 + stored is the gain: put the sum in parentheses before you multiply.": (
+            1 + stored * xhat
+        ),
+        "stored is a gain, not a bias: multiply by 1 + stored.": xhat + stored,
+        "the gain is missing: multiply by 1 + stored.": xhat,
+        "the gain is 1 + stored, not 1 - stored.": xhat * (1 - stored),
+        "scale after the norm: you multiply x before "
+        "its mean square is taken.": functional.rms_norm(x * (1 + stored), (4,), eps=eps),
+    }
+    # float32 inside is what the exercise asks for, so float64 input may come out with float32's
+    # accuracy.
+    expect(
+        call_unchanged(student, x, stored, eps), xhat * (1 + stored), slips, rtol=1e-5, atol=1e-6
+    )
+
+    _gemma_in_bfloat16(student)
+    _no_overflow(call_unchanged(student, (300 * draw(4, 64)).half(), torch.zeros(64).half(), 1e-6))
+
+
+@exercise("Exercise 3 (the largest logit)")
+def largest_logit(answer) -> None:
+    """The bound for a head of 64 numbers and largest gains of 2 and 1.5.  [EQ-QK-NORM]"""
+    slips = {
+        "the bound has the ROOT of D: 8, not 64.": 64 * 3.0,
+        "both gains count: multiply by 1.5 as well.": 8 * 2.0,
+        "both gains count: multiply by 2 as well.": 8 * 1.5,
+        "the gains are missing: multiply by both.": 8.0,
+        "the gains are multiplied with each other, not added.": 8 * 3.5,
+        "divided by the root of D once too often: the sum is at most D times the gains.": 3.0,
+        "the root of D stands above the line: multiply by it, do not divide.": 3 / 8,
+        "the gains are not squared.": 8 * 9.0,
+    }
+    expect(answer, 24.0, slips, what="the largest logit", rtol=1e-3)
+
+
+def _gemma_in_bfloat16(student) -> None:
+    x, stored = (3 * draw(64, 256)).bfloat16(), (0.003 + 1e-4 * draw(256, seed=1)).bfloat16()
+    xhat32 = functional.rms_norm(x.float(), (256,), eps=1e-6)
+    slips = {
+        "1 + stored was added in bfloat16, where 1.003 is 1: convert stored to float32 first.": (
+            xhat32 * (1 + stored)
+        ).bfloat16(),
+        "x was rounded to bfloat16 before the gain, then the product again: multiply in float32.": (
+            xhat32.bfloat16() * (1 + stored.float())
+        ).bfloat16(),
+    }
+    truth = functional.rms_norm(x.double(), (256,), 1 + stored.double(), 1e-6)
+    _expect_rounded(call_unchanged(student, x, stored, 1e-6), truth, torch.bfloat16, slips)
+
+
+def _half_rows(student) -> None:
+    large = (300 * draw(4, 64)).half()
+    _no_overflow(call_unchanged(student, large, torch.ones(64).half(), 1e-6))
+    for dtype in (torch.float16, torch.bfloat16):
+        x, weight = draw(64, 256).to(dtype), (1 + 0.1 * draw(256, seed=1)).to(dtype)
+        xhat = functional.rms_norm(x.float(), (256,), eps=1e-6)
+        slips = {
+            "x was rounded before the gain (Llama's order) and the product again, and two "
+            "roundings miss the nearest value: multiply in float32, round once, "
+            "at the end.": xhat.to(dtype) * weight
+        }
+        truth = functional.rms_norm(x.double(), (256,), weight.double(), 1e-6)
+        _expect_rounded(call_unchanged(student, x, weight, 1e-6), truth, dtype, slips)
+    _two_dtypes(student)
+
+
+def _two_dtypes(student) -> None:
+    x, weight = draw(64, 256).bfloat16(), (1 + 0.1 * draw(256, seed=1)).float()
+    got = call_unchanged(student, x, weight, 1e-6)
+    if isinstance(got, Tensor) and got.dtype != x.dtype:
+        raise Slip(
+            f"for x in bfloat16 and weight in float32 the output is {got.dtype}: it has x's dtype."
+        )
+    xhat = functional.rms_norm(x.float(), (256,), eps=1e-6)
+    slips = {
+        "weight was rounded to x's dtype: multiply with it in float32.": (
+            xhat * weight.bfloat16().float()
+        ).bfloat16()
+    }
+    truth = functional.rms_norm(x.double(), (256,), weight.double(), 1e-6)
+    _expect_rounded(got, truth, x.dtype, slips)
+
+
+def _no_overflow(output) -> None:
+    if isinstance(output, Tensor) and (not output.isfinite().all() or not output.any()):
+        raise Slip(
+            "float16 activations of size 300 come out as zeros (or not finite): 256 squared "
+            "overflows. Convert x to float32 before you square it."
+        )
+
+
+def _expect_rounded(got, truth: Tensor, dtype: torch.dtype, slips: Mapping[str, Tensor]) -> None:
+    """Slip unless got is the float64 truth rounded to dtype,
+    up to a few entries on a rounding boundary.
+    """
+    want, name = truth.to(dtype), str(dtype).removeprefix("torch.")
+    if isinstance(got, Tensor) and got.shape == want.shape and got.dtype != dtype:
+        raise Slip(f"{name} input comes out as {got.dtype}: convert back to x.dtype at the end.")
+    if not isinstance(got, Tensor) or got.shape != want.shape:
+        expect(got, want)
+    differing = _share_differing(got, want)
+    if differing <= MAX_DIFFERING:
+        return
+    for message, wrong in slips.items():
+        if _share_differing(got, wrong) <= MAX_DIFFERING:
+            raise Slip(message)
+    raise Slip(
+        f"{differing:.0%} of the {name} outputs differ from the correctly rounded ones: "
+        "compute in float32."
+    )
+
+
+def _share_differing(a: Tensor, b: Tensor) -> float:
+    return (a != b).double().mean().item()
