@@ -182,7 +182,9 @@ def computes(cell):
 def live_cells(notebook):
     live = [cell for cell in notebook.cells if "nbval-ignore-output" in tags(cell)]
     allowed = (
-        MAX_LIVE_CELLS if notebook.kind == "lesson" and notebook.path.name.startswith("07_") else 0
+        MAX_LIVE_CELLS
+        if notebook.kind == "lesson" and notebook.path.name.startswith(("07_", "07a_"))
+        else 0
     )
     if len(live) > allowed:
         yield (

@@ -1,0 +1,182 @@
+"""Checks of lesson 07a, published speed-ups: one per exercise."""
+
+import functools
+from collections.abc import Callable, Sequence
+
+from normcourse import timing
+from normcourse.checks.values import as_number, describe
+from normcourse.checks.verdict import Slip, exercise, expect, expect_all, parts
+from normcourse.timing.estimates import ratio
+
+
+@exercise("Exercise 1 (bytes of a backward)")
+def backward_bytes(student: Callable) -> None:
+    """student(rows, dim, size, programs): bytes of the backward of add + RMSNorm.
+    [EQ-BYTES-BACKWARD]
+    """
+    for sizes in ((700, 48, 1, 9), (8000, 4096, 16, 132)):  # rows, dim, bytes an element, programs
+        got = student(*sizes)
+        want = _moved(sizes)
+        expect(got, want, _byte_slips(sizes), "the number of bytes", rtol=1e-12)
+
+
+def _moved(
+    sizes, large=4, gain=2, stats=0, stat_size=4, partials=0, partial_size=4, passes=2
+) -> float:
+    """Large tensors, gain and its gradient,
+    one number a row, partial sums of the gain's gradient.
+    """
+    rows, dim, size, programs = sizes
+    tensors = (large * rows + gain) * dim * size
+    sums = passes * (partials or programs) * dim * partial_size
+    return float(tensors + (stats or rows) * stat_size + sums)
+
+
+def _byte_slips(sizes: tuple[int, int, int, int]) -> dict[str, float]:
+    rows, dim, size, programs = sizes
+    moved = functools.partial(_moved, sizes)
+    return {
+        "3 large tensors are plain RMSNorm. Here h goes on too, with a gradient dh.": (
+            moved(large=3)
+        ),
+        "5 large tensors: dx and dr are the same numbers, so one tensor is written for both.": (
+            moved(large=5)
+        ),
+        "2 large tensors are a forward: h, dy and dh are read, one gradient is written.": (
+            moved(large=2)
+        ),
+        "6 large tensors: x and r are not read again, their sum h was kept.": moved(large=6),
+        "the partial sums of dw are missing: each program writes a row, and all are read.": (
+            moved(passes=0)
+        ),
+        "the partial sums are written AND read again.": moved(passes=1),
+        "partial sums are fp32: 4 bytes each, whatever the tensors are.": moved(partial_size=size),
+        "one partial row per PROGRAM, not per row of h.": moved(partials=rows),
+        "rstd is missing: 4 bytes a row.": moved(stat_size=0),
+        "rstd is fp32: 4 bytes a row, whatever the tensors are.": moved(stat_size=size),
+        "RMSNorm keeps no mean: 4 bytes a row, not 8.": moved(stat_size=8),
+        "rstd is one number a ROW, not a feature.": moved(stats=dim),
+        "w is read and dw is written; you count one of the two.": moved(gain=1),
+        "w is read and dw is written; you count neither.": moved(gain=0),
+        "RMSNorm has no bias, so no db.": moved(gain=3),
+        "those are elements, not bytes.": 4.0 * rows * dim + 2 * dim + rows + 2 * programs * dim,
+    }
+
+
+@exercise("Exercise 2 (how well a number is known)")
+def starts_without_one(student: Callable) -> None:
+    """student(sizes, seconds): t_start of the fit, each point left out once.  [EQ-TIME-LINE]"""
+    five = [1e6, 3e6, 1e7, 2e7, 5e7]
+    six = [4e5, 1e6, 2e6, 8e6, 3e7, 9e7]
+    for sizes, wobble in ((five, [1.0, 1.05, 0.97, 1.02, 0.99]), (six, [1.1, 1, 0.9, 1, 1, 1.03])):
+        seconds = [
+            factor * (3e-6 + size / 2e12) for size, factor in zip(sizes, wobble, strict=True)
+        ]
+        before = list(sizes), list(seconds)
+        got = student(sizes, seconds)
+        if (sizes, seconds) != before:
+            raise Slip("your code changes the lists; the caller still needs them. Make new ones.")
+        _compare_starts(got, sizes, seconds)
+
+
+def _compare_starts(got, sizes: Sequence[float], seconds: Sequence[float]) -> None:
+    count = len(sizes)
+    if isinstance(got, list | tuple) and got and isinstance(got[0], list | tuple):
+        raise Slip("fit_line returns (t_start, W): keep t_start alone.")
+    if isinstance(got, list | tuple) and len(got) in (1, count - 1, count + 1):
+        raise Slip(f"{count} points, so {count} fits; you return {len(got)} numbers.")
+    names = [f"t_start without point {i + 1}" for i in range(count)]
+    got = parts(got, *names)
+    fits = [_fit_without(sizes, seconds, i) for i in range(count)]
+    whole = timing.fit_line(sizes, seconds)
+    want = [start for start, _ in fits]
+    slips = {
+        "that is W; the start is the first of the two numbers.": [width for _, width in fits],
+        "each fit still has all points: nothing is left out.": [whole[0]] * count,
+        "in the order of the points: the first one left out comes first.": want[::-1],
+        "seconds, please, not microseconds.": [1e6 * start for start in want],
+        "the differences are asked by nobody: return the starts themselves.": (
+            [start - whole[0] for start in want]
+        ),
+        "these are B_half; the start is asked.": [start * width for start, width in fits],
+        "the two lists are exchanged: fit_line(sizes, seconds).": (
+            [timing.fit_line(*_without(i, seconds, sizes))[0] for i in range(count)]
+        ),
+        "you leave out a point of the sizes, and another one of the seconds.": (
+            [_mismatched(sizes, seconds, i) for i in range(count)]
+        ),
+    }
+    expect_all(list(got), want, slips, names, rtol=1e-6, atol=0.0)
+
+
+def _without(left_out: int, *lists: Sequence[float]) -> list[list[float]]:
+    return [[v for i, v in enumerate(values) if i != left_out] for values in lists]
+
+
+def _fit_without(
+    sizes: Sequence[float], seconds: Sequence[float], left_out: int
+) -> tuple[float, float]:
+    return timing.fit_line(*_without(left_out, sizes, seconds))
+
+
+def _mismatched(sizes: Sequence[float], seconds: Sequence[float], i: int) -> float:
+    kept = _without(i, sizes)[0]
+    try:
+        return timing.fit_line(kept, _without((i + 1) % len(sizes), seconds)[0])[0]
+    except timing.TimingError:
+        return float("nan")
+
+
+@exercise("Exercise 3 (DyT by its bytes)")
+def dyt_by_bytes(unfused, fused) -> None:
+    """Time of DyT over RMSNorm by the counted bytes, forward:
+    not fused in bfloat16, and fused.
+    """
+    slips = {
+        "turn both round: DyT over RMSNorm.": [18 / 8, 1.0],
+        "turn it round, and fused both move the same: their ratio is 1.": [18 / 8, 18 / 8],
+        "that is what is reported; the bytes say a little less.": [0.48, 1.0],
+        "fused, both move two large tensors: what is their ratio?": [8 / 18, 8 / 18],
+        "fused: the RATIO of the two, not the number of tensors.": [8 / 18, 2.0],
+        "that is forward and backward together; only the forward is asked.": [24 / 64, 1.0],
+        "that is the backward alone; only the forward is asked.": [16 / 46, 1.0],
+        "RMSNorm is the float32 line `rms_norm`; the paper's is `llama` in bfloat16.": (
+            [8 / 7, 1.0]
+        ),
+        "RMSNorm is the line `F.rms_norm`; the paper's is `llama`.": [8 / 20, 1.0],
+        "that is RMSNorm over LayerNorm; DyT over RMSNorm is asked.": [7 / 12, 1.0],
+        "the saving is 1 minus the ratio; the ratio is asked.": [1 - 8 / 18, 0.0],
+        "ratios, please, not percent.": [100 * 8 / 18, 100.0],
+    }
+    labels = ["the ratio, not fused", "the ratio, fused"]
+    expect_all([unfused, fused], [8 / 18, 1.0], slips, labels, rtol=0.015)
+
+
+@exercise("Exercise 4 (the sign turned)")
+def turned(rms, layer) -> None:
+    """Paired times: RMSNorm's are longer, with the 95 % interval of the ratio."""
+    rms = _times(rms, "my_rms")
+    layer = _times(layer, "my_layer")
+    if len(rms) != len(layer):
+        raise Slip(f"{len(rms)} and {len(layer)} times: they are pairs, one of each round.")
+    if len(rms) < 20:
+        raise Slip(f"{len(rms)} rounds; measure 20 or more.")
+    if rms == layer:
+        raise Slip("both lists are the same: they belong to two different pieces of code.")
+    if len(set(rms)) == 1 or len(set(layer)) == 1:
+        raise Slip("all times of one list are equal: give every round, not its median.")
+    found = ratio(rms, layer)
+    if found.high < 1:
+        raise Slip(f"RMSNorm is the faster one: its time is {found} of LayerNorm's. Other code?")
+    if found.low <= 1:
+        raise Slip(f"the interval of the ratio, {found}, includes 1: more rounds, or other code.")
+
+
+def _times(values, what: str) -> list[float]:
+    try:
+        numbers = [as_number(value) for value in values]
+    except (TypeError, ValueError):
+        raise Slip(f"{what} is {describe(values)}, expected a list of times.") from None
+    if any(not 0 < number < float("inf") for number in numbers):
+        raise Slip(f"{what} holds what is no positive number.")
+    return numbers

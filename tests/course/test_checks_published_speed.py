@@ -1,0 +1,192 @@
+"""The checks of lesson 07a name the slips people make."""
+
+import pytest
+import torch
+
+from normcourse import timing
+from normcourse.checks import published_speed as check
+
+BYTES = {
+    "plain RMSNorm": (
+        lambda n, d, s, p: 3 * n * d * s + 2 * d * s + 4 * n + 8 * p * d,
+        "plain RMSNorm",
+    ),
+    "dx and dr": (
+        lambda n, d, s, p: 5 * n * d * s + 2 * d * s + 4 * n + 8 * p * d,
+        "one tensor is written",
+    ),
+    "a forward": (
+        lambda n, d, s, p: 2 * n * d * s + 2 * d * s + 4 * n + 8 * p * d,
+        "are a forward",
+    ),
+    "x and r again": (
+        lambda n, d, s, p: 6 * n * d * s + 2 * d * s + 4 * n + 8 * p * d,
+        "h was kept",
+    ),
+    "no partials": (
+        lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n,
+        "partial sums of dw are missing",
+    ),
+    "partials once": (
+        lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n + 4 * p * d,
+        "AND read again",
+    ),
+    "partials in s": (
+        lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n + 2 * s * p * d,
+        "sums are fp32",
+    ),
+    "a partial a row": (
+        lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n + 8 * n * d,
+        "per PROGRAM",
+    ),
+    "no rstd": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 8 * p * d, "rstd is missing"),
+    "rstd in s": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + s * n + 8 * p * d, "rstd is fp32"),
+    "a mean": (lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 8 * n + 8 * p * d, "no mean"),
+    "rstd a feature": (
+        lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * d + 8 * p * d,
+        "number a ROW",
+    ),
+    "no dw": (lambda n, d, s, p: 4 * n * d * s + d * s + 4 * n + 8 * p * d, "one of the two"),
+    "no w": (lambda n, d, s, p: 4 * n * d * s + 4 * n + 8 * p * d, "neither"),
+    "db": (lambda n, d, s, p: 4 * n * d * s + 3 * d * s + 4 * n + 8 * p * d, "no db"),
+    "elements": (lambda n, d, s, p: 4 * n * d + 2 * d + n + 2 * p * d, "not bytes"),
+    "something": (lambda n, d, s, p: n * d, "off by"),
+}
+
+
+@pytest.mark.parametrize("answer, message", BYTES.values(), ids=BYTES)
+def test_wrong_byte_count_is_named(answer, message):
+    verdict = check.backward_bytes(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def without(values, i):
+    return values[:i] + values[i + 1 :]
+
+
+def starts(sizes, seconds):
+    count = len(sizes)
+    return [timing.fit_line(without(sizes, i), without(seconds, i))[0] for i in range(count)]
+
+
+def with_all(sizes, seconds):
+    return [timing.fit_line(sizes, seconds)[0] for _ in sizes]
+
+
+def widths(sizes, seconds):
+    count = len(sizes)
+    return [timing.fit_line(without(sizes, i), without(seconds, i))[1] for i in range(count)]
+
+
+def whole_fits(sizes, seconds):
+    count = len(sizes)
+    return [timing.fit_line(without(sizes, i), without(seconds, i)) for i in range(count)]
+
+
+def popping(sizes, seconds):
+    found = []
+    for i in range(len(sizes)):
+        size = sizes.pop(i)
+        second = seconds.pop(i)
+        found.append(timing.fit_line(sizes, seconds)[0])
+        sizes.insert(i, size)
+        seconds.insert(i, second)
+    sizes.pop()
+    return found
+
+
+def shifted(sizes, seconds):
+    """Another point is left out of the seconds."""
+    n = len(sizes)
+    return [timing.fit_line(without(sizes, i), without(seconds, (i + 1) % n))[0] for i in range(n)]
+
+
+def half_sizes(sizes, seconds):
+    found = zip(starts(sizes, seconds), widths(sizes, seconds), strict=True)
+    return [start * width for start, width in found]
+
+
+STARTS = {
+    "W": (widths, "that is W"),
+    "nothing left out": (with_all, "nothing is left out"),
+    "backwards": (lambda s, t: starts(s, t)[::-1], "order of the points"),
+    "microseconds": (lambda s, t: [1e6 * start for start in starts(s, t)], "not microseconds"),
+    "both numbers": (whole_fits, "keep t_start alone"),
+    "one fit": (lambda s, t: [timing.fit_line(s, t)[0]], "you return 1 numbers"),
+    "the last is kept": (lambda s, t: starts(s, t)[:-1], "points, so"),
+    "with the whole fit": (lambda s, t: [timing.fit_line(s, t)[0], *starts(s, t)], "points, so"),
+    "differences": (
+        lambda s, t: [start - timing.fit_line(s, t)[0] for start in starts(s, t)],
+        "return the starts themselves",
+    ),
+    "B_half": (half_sizes, "these are B_half"),
+    "exchanged": (lambda s, t: starts(t, s), "exchanged"),
+    "shifted": (shifted, "another one of the seconds"),
+    "a number": (lambda s, t: starts(s, t)[0], "expected a tuple"),
+    "changes the lists": (popping, "changes the lists"),
+}
+
+
+@pytest.mark.parametrize("answer, message", STARTS.values(), ids=STARTS)
+def test_wrong_starts_are_named(answer, message):
+    verdict = check.starts_without_one(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def test_another_container_of_starts_is_right():
+    assert check.starts_without_one(lambda s, t: tuple(starts(s, t))).startswith("[ok]")
+
+
+RATIOS = {
+    "upside down": (2.25, 1.0, "turn both round"),
+    "both upside down": (2.25, 2.25, "fused both move the same"),
+    "reported": (0.48, 1.0, "what is reported"),
+    "fused as not fused": (0.444, 0.444, "two large tensors"),
+    "two tensors": (0.444, 2.0, "not the number of tensors"),
+    "both passes": (0.375, 1.0, "only the forward"),
+    "the backward": (16 / 46, 1.0, "the backward alone"),
+    "float32": (8 / 7, 1.0, "the paper's is `llama` in"),
+    "torch's": (0.4, 1.0, "the line `F.rms_norm`"),
+    "RMSNorm over LayerNorm": (7 / 12, 1.0, "RMSNorm over LayerNorm"),
+    "the saving": (1 - 8 / 18, 0.0, "1 minus the ratio"),
+    "percent": (44.4, 100, "not percent"),
+    "a text": ("half", 1.0, "expected a number"),
+}
+
+
+@pytest.mark.parametrize("unfused, fused, message", RATIOS.values(), ids=RATIOS)
+def test_wrong_ratios_are_named(unfused, fused, message):
+    verdict = check.dyt_by_bytes(unfused, fused)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+@pytest.mark.parametrize("answer", [(0.44, 1), (8 / 18, 1.0), (torch.tensor(0.4444), 1.0)], ids=str)
+def test_right_ratios_may_be_rounded(answer):
+    assert check.dyt_by_bytes(*answer).startswith("[ok]")
+
+
+LAYER = [1e-3 * (1 + 0.01 * (i % 7)) for i in range(24)]
+SLOWER = [1.5 * t + 1e-6 * (i % 5) for i, t in enumerate(LAYER)]
+NOISY = [t * (1.3 if i % 2 else 0.7) for i, t in enumerate(LAYER)]
+TURNED = {
+    "exchanged": (LAYER, SLOWER, "the faster one"),
+    "undecided": (NOISY, LAYER, "includes 1"),
+    "medians": (1.5e-3, 1e-3, "expected a list"),
+    "twelve rounds": (SLOWER[:12], LAYER[:12], "measure 20"),
+    "other lengths": (SLOWER[:22], LAYER, "they are pairs"),
+    "one list twice": (LAYER, LAYER, "are the same"),
+    "a median repeated": ([1.5e-3] * 24, LAYER, "every round"),
+    "a negative time": ([-1.0, *SLOWER[1:]], LAYER, "no positive number"),
+    "texts": (["slow"] * 24, LAYER, "expected a list of times"),
+}
+
+
+@pytest.mark.parametrize("rms, layer, message", TURNED.values(), ids=TURNED)
+def test_a_sign_that_is_not_turned_is_named(rms, layer, message):
+    verdict = check.turned(rms, layer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+@pytest.mark.parametrize("kind", [list, tuple, torch.tensor], ids=["list", "tuple", "tensor"])
+def test_a_turned_sign_is_right(kind):
+    assert check.turned(kind(SLOWER), kind(LAYER)).startswith("[ok]")
