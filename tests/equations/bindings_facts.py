@@ -156,6 +156,26 @@ def unit_expansion(draw):
     return {"x": x, "Delta": step, "u": F.normalize(x, dim=0), "D": D}
 
 
+@bind("EQ-BEST-STEP")
+def best_step(draw):
+    """Where autograd's derivative of the error changes its sign."""
+
+    def rises(h, A, B, p):
+        leaf = torch.tensor(h, dtype=torch.float64, requires_grad=True)
+        (A * leaf**p + B / leaf).backward()
+        return leaf.grad > 0
+
+    def case(p):
+        A, B = draw(2).abs().tolist()
+        low, high = 1e-6, 1e6
+        for _ in range(80):
+            middle = (low * high) ** 0.5
+            low, high = (low, middle) if rises(middle, A, B, p) else (middle, high)
+        return {"h_best": low, "A": A, "B": B, "p": p}
+
+    return [case(p) for p in (1, 2, 3)]
+
+
 @bind("EQ-UNIT-BOUND")
 def unit_bound(draw):
     def case(x, z):
