@@ -217,18 +217,19 @@ def test_every_rule_is_seen_to_complain():
 
 
 @pytest.mark.parametrize(
-    ("number", "cells", "broken"), [("07", 4, False), ("07", 5, True), ("06", 1, True)]
+    ("number", "cells", "broken"),
+    [("07", 4, False), ("07a", 4, False), ("07", 5, True), ("06", 1, True)],
 )
 def test_live_cells_are_for_lesson_07(tmp_path, number, cells, broken):
     def change(_, named):
         for cell in list(named.values())[1 : 1 + cells]:
             live(cell)
 
-    assert verdicts(tmp_path, change, f"{number}_toy.ipynb") == (
-        {"live_cells"} if broken else set()
-    )
+    # a toy named as a lesson is held to that lesson's prose rules, too
+    found = verdicts(tmp_path, change, f"{number}_toy.ipynb")
+    assert ("live_cells" in found) == broken
 
 
 def test_a_live_cell_whose_source_changed_is_seen(tmp_path):
     change = tag("draw", "nbval-ignore-output", output_made_from="an older source")
-    assert verdicts(tmp_path, change, "07_toy.ipynb") == {"live_cells"}
+    assert "live_cells" in verdicts(tmp_path, change, "07_toy.ipynb")
