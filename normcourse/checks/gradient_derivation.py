@@ -281,7 +281,7 @@ def variance_slope(student: Callable) -> None:
         {"x": draw(8, 2, seed=6) + 1, "center": draw(2, seed=7)},
     ]
     student = forbid(student, "autograd")
-    calls(student, centre_slope, *cases, slips=VARIANCE_SLOPE, what="dv/dt")
+    calls(student, centre_slope, *cases, slips=VARIANCE_SLOPE, what="the derivative")
 
 
 # Exercise 6: one backward for two norms

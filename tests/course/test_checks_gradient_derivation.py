@@ -168,7 +168,7 @@ VARIANCE_SLOPE = {
     "by x": (lambda x, t: 2 * (x - t) / len(x), "that is the derivative by x"),
     "per sample": (lambda x, t: -2 * (x - t) / len(x), "one number a channel"),
     "the variance": (lambda x, t: (x - t).square().mean(0), "the variance itself"),
-    "one for all": (lambda x, t: -2 * (x - t).mean(), "dv/dt has shape ()"),
+    "one for all": (lambda x, t: -2 * (x - t).mean(), "the derivative has shape ()"),
 }
 
 # Exercise 6

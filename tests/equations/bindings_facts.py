@@ -171,7 +171,7 @@ def best_step(draw):
         for _ in range(80):
             middle = (low * high) ** 0.5
             low, high = (low, middle) if rises(middle, A, B, p) else (middle, high)
-        return {"h_best": low, "A": A, "B": B, "p": p}
+        return {"h_best": low, "A": A, "B": B, "m": p}
 
     return [case(p) for p in (1, 2, 3)]
 
