@@ -152,6 +152,14 @@ GRIDS |= {  # at the two rates where Post-LN fails
     for name, rate in (("low", 1e-2), ("high", 3e-2))
 }
 
+# Lesson 06a: 15 blocks of two layers that start at He's size, with norms, curves and neither
+GRIDS["without_norms"] = grid(
+    ["none", "rms_norm", "skip_init", "fixup", "dyt", "dyisru", "derf"],
+    {"build": "residual_mlp", "depth": 15, "width": 64, "placement": "pre", "start": "he"},
+    ADAM | {"optimizer": "sgd", "warmup": 0, "steps": 100, "evaluate_every": 25},
+    rates=[1e-5, 1e-4, 1e-2, 3e-2, 1e-1, 3e-1],
+)
+
 
 # Lesson 00's net with 30 layers, with its shortcuts and without, and what is to be tried in it:
 # Derf, DyT and DyISRU at a tuned start, and SkipInit, which has no norm. `make experiments` leaves

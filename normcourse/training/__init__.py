@@ -9,7 +9,15 @@ from normcourse.training.contenders import CONTENDERS, MODELS, build
 from normcourse.training.data import Data, digits
 from normcourse.training.looks import accuracy, by_depth
 from normcourse.training.loop import OPTIMIZERS, Record, train
-from normcourse.training.models import Attention, Block, cnn, mlp, residual_mlp, transformer
+from normcourse.training.models import (
+    Attention,
+    Block,
+    FixupBranch,
+    cnn,
+    mlp,
+    residual_mlp,
+    transformer,
+)
 from normcourse.training.records import load_record, plan, sweep, tuned
 from normcourse.training.trials import same_verdict, trial
 
@@ -20,6 +28,7 @@ __all__ = [
     "Attention",
     "Block",
     "Data",
+    "FixupBranch",
     "Record",
     "RecordError",
     "accuracy",

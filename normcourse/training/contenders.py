@@ -27,6 +27,7 @@ class Contender:
     weights: bool = False  # torch's weight norm on every Linear and convolution
     qk: Norm = None  # on the queries and keys of each head: transformers only
     skip_init: bool = False  # no norm, each branch times a number that starts at 0: blocks only
+    fixup: bool = False  # no norm, Fixup's branches and start: residual_mlp only
     from_slope: Callable[[float], Norm] | None = None  # the same curve with another slope at 0
 
 
@@ -70,6 +71,7 @@ CONTENDERS = {
     "group_norm": _group_norm,
     "weight_norm": Contender("g = ||v||: the same function as none", weights=True),
     "skip_init": Contender("no norm, each branch times a number from 0", skip_init=True),
+    "fixup": Contender("no norm, Fixup's branches", fixup=True),
     "dyt": Contender("alpha 0.5, scale 1: slope 0.5, level 1", _dyt_1(0.5), from_slope=_dyt_1),
     "dyisru": Contender("c 4, scale 1: slope 0.5, level 1", _dyisru_1(0.5), from_slope=_dyisru_1),
     "dyt_sqrt_d": Contender(
@@ -138,6 +140,10 @@ def build(model: Mapping, name: str, *, seed: int, slope: float | None = None) -
         if kind == "cnn" or (kind == "mlp" and not arguments.get("shortcut")):
             raise ValueError(f"{name} needs shortcuts, and this {kind} has none.")
         arguments["skip_init"] = True
+    if contender.fixup:
+        if kind != "residual_mlp":
+            raise ValueError(f"{name} needs the branches of a residual_mlp, not of a {kind}.")
+        arguments["fixup"] = True
     made = MODELS[kind](_placed(contender, kind, slope), seed=seed, **arguments)
     if contender.weights:
         for layer in list(made.modules()):

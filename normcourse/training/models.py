@@ -61,19 +61,52 @@ def residual_mlp(
     width: int = 32,
     placement: str = "pre",
     skip_init: bool = False,
+    fixup: bool = False,
     start: str = "he",
     seed: int = 0,
 ) -> nn.Sequential:
     """A Linear layer, depth blocks around (Linear, ReLU, Linear), a head: (N, 64) -> (N, 10).
 
     A last norm stands before the head, except with placement "post", whose blocks end with one.
+    With fixup the branches are Fixup's, which need no norm, and the head starts at 0.
     """
     layers = [nn.Linear(PIXELS, width)]
     for _ in range(depth):
         branch = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+        branch = FixupBranch(width) if fixup else branch
         layers.append(Block(branch, norm, width, placement, skip_init=skip_init))
     layers.extend(_last(norm, width, placement))
-    return _init(nn.Sequential(*layers, nn.Linear(width, CLASSES)), start, seed)
+    net = _init(nn.Sequential(*layers, nn.Linear(width, CLASSES)), start, seed)
+    return _scaled_for_fixup(net, depth) if fixup else net
+
+
+class FixupBranch(nn.Module):
+    """(Linear, ReLU, Linear) with four scalar biases and a scalar gain, as in Zhang et al. 2019.
+
+    residual_mlp scales its weights: the first by 1 / sqrt(depth), the second by 0.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(width, width, bias=False)
+        self.second = nn.Linear(width, width, bias=False)
+        self.biases = nn.Parameter(torch.zeros(4))
+        self.gain = nn.Parameter(torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = self.first(x + self.biases[0])
+        h = F.relu(z + self.biases[1])
+        return self.gain * self.second(h + self.biases[2]) + self.biases[3]
+
+
+@torch.no_grad()
+def _scaled_for_fixup(net: nn.Sequential, depth: int) -> nn.Sequential:
+    for layer in net.modules():
+        if isinstance(layer, FixupBranch):
+            layer.first.weight.mul_(depth**-0.5)
+            layer.second.weight.zero_()
+    net[-1].weight.zero_()
+    return net
 
 
 def cnn(norm: Norm = None, *, depth: int = 2, channels: int = 8, seed: int = 0) -> nn.Sequential:
@@ -231,5 +264,6 @@ def _init(model: nn.Module, start: str, seed: int) -> nn.Module:
             fan_out = layer.weight.shape[0]
             draw = torch.randn(layer.weight.shape, dtype=torch.float64, generator=generator)
             layer.weight.copy_(draw * STARTS[start](fan_in, fan_out))
-            layer.bias.zero_()
+            if layer.bias is not None:
+                layer.bias.zero_()
     return model

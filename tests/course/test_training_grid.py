@@ -22,9 +22,12 @@ MODELS = {
 }
 IN_ATTENTION = ("qk_norm", "rms_norm_qk")
 IN_BLOCKS = ("skip_init",)  # it needs shortcuts
+OTHER_WEIGHTS = ("fixup",)  # it scales them
 
 
 def has_place(kind, name):
+    if name in OTHER_WEIGHTS:
+        return False
     if name in IN_ATTENTION:
         return kind == "transformer"
     return name not in IN_BLOCKS or kind in ("residual_mlp", "transformer")
@@ -158,6 +161,25 @@ def test_skip_init_starts_with_branches_that_add_nothing(kind):
     x = draw(5, 8, 8)
     assert blocks and all(torch.equal(block(x), x) for block in blocks)
     assert not norms_of(model)
+
+
+def test_fixup_starts_as_the_identity_with_branches_scaled_by_depth():
+    model = build("residual_mlp", "fixup", depth=9)
+    plain = build("residual_mlp", "none", depth=9)
+    x = draw(5, 8)
+    for block, other in zip(model[1:-1], plain[1:-1], strict=True):
+        assert torch.equal(block(x), x)
+        torch.testing.assert_close(block.branch.first.weight, other.branch[0].weight / 3)
+    assert not model(draw(5, 64)).any()
+    assert not norms_of(model)
+    with pytest.raises(ValueError, match="fixup needs the branches of a residual_mlp, not of a"):
+        build("transformer", "fixup")
+
+
+def test_fixup_learns_its_zero_layers_first(data):
+    model = build("residual_mlp", "fixup")
+    training.train(model, data, steps=3, lr=0.1)
+    assert all(block.branch.second.weight.any() for block in model[1:-1])
 
 
 def test_a_trial_repeats_and_measures_what_the_loop_did(data):

@@ -208,11 +208,8 @@ def grids():
     return module
 
 
-STORED = [
-    path.stem
-    for path in RECORDS.glob("*.json")
-    if path.stem.startswith(("batch_of_", "capstone", "opening", "placement", "transformer_"))
-]
+OF_GRIDS = ("batch_of_", "capstone", "opening", "placement", "transformer_", "without_")
+STORED = [path.stem for path in RECORDS.glob("*.json") if path.stem.startswith(OF_GRIDS)]
 
 
 def test_every_grid_has_a_stored_record(grids):

@@ -161,6 +161,15 @@ def relative_error(draw):
     return {"y": y, "t": t, "e": measures.relative_error(y, t)}
 
 
+@bind("EQ-NGPT")
+def ngpt_step(draw):
+    unit = torch.nn.functional.normalize
+    x, f, eta = unit(draw(D), dim=0), draw(D), draw(D).abs()
+    g = unit(f, dim=0)
+    v = torch.lerp(x, g, eta)
+    return {"x": x, "f": f, "g": g, "v": v, "eta": eta, "y": unit(v, dim=0)}
+
+
 @bind("EQ-OFF-DIAGONAL")
 def off_diagonal(draw):
     jacobian = draw(D, D)

@@ -1,0 +1,285 @@
+"""Checks of lesson 06a, networks without norms: one per exercise."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from normcourse import draw
+from normcourse.checks.probes import calls, forbid
+from normcourse.checks.verdict import exercise, expect
+from normlib import gradients
+
+
+@exercise("Exercise 1 (growth of the stream)")
+def growth(answer) -> None:
+    """The factor of the mean square after K blocks with gain a, an expression in both."""
+    import sympy
+
+    blocks, alpha = sympy.symbols("K a", positive=True)
+    slips = {
+        "that is the factor without a gain; the gain multiplies the branch.": 3**blocks,
+        "the gain multiplies numbers, and a mean square holds their squares: a^2.": (
+            (1 + 2 * alpha) ** blocks
+        ),
+        "He's weights double the mean square once more: the second Linear has no ReLU behind it.": (
+            (1 + alpha**2) ** blocks
+        ),
+        "lengths do not add up: x and the branch are independent, so their squares do.": (
+            (1 + alpha) ** (2 * blocks)
+        ),
+        "each block multiplies what the blocks before it made: a power, not a sum.": (
+            1 + 2 * alpha**2 * blocks
+        ),
+        "that is the factor of the size; the mean square is asked for.": (
+            (1 + 2 * alpha**2) ** (blocks / 2)
+        ),
+        "that is one block.": 1 + 2 * alpha**2,
+        "the shortcut is missing: it adds the mean square of x itself.": (2 * alpha**2) ** blocks,
+        "the branch has two Linear layers and one ReLU: 2, then 1/2, then 2 again make 2, not 4.": (
+            (1 + 4 * alpha**2) ** blocks
+        ),
+    }
+    expect(answer, (1 + 2 * alpha**2) ** blocks, slips, "the factor")
+
+
+@exercise("Exercise 2 (Fixup's factor)")
+def fixup_factor(answer) -> None:
+    """The scale of the other layers of a branch with m layers in a net with K branches."""
+    import sympy
+
+    blocks = sympy.Symbol("K", positive=True)
+    layers = sympy.Symbol("m", positive=True, integer=True)
+    slips = {
+        "the minus sign is lost: more branches need smaller ones.": (
+            blocks ** (1 / (2 * layers - 2))
+        ),
+        "the last layer is 0 and has no scale: m - 1 layers are scaled, not m.": (
+            blocks ** (-1 / (2 * layers))
+        ),
+        "the scale stands in the outputs and in the step: both have the power m - 1.": (
+            blocks ** (-1 / (layers - 1))
+        ),
+        "that is the right scale for m = 2; solve for any m.": blocks ** -sympy.Rational(1, 2),
+        "that is the scale of a whole branch; take the root that shares it among the layers.": (
+            1 / blocks
+        ),
+        "m layers, once: the last one is not scaled, and the scale counts twice.": (
+            blocks ** (-1 / layers)
+        ),
+        "twice m - 1 is 2 m - 2.": blocks ** (-1 / (2 * layers - 1)),
+        "K r^(2m-2) has to be 1: r is a power of K, not 1/(2 m - 2) of it.": (
+            1 / (blocks * (2 * layers - 2))
+        ),
+    }
+    expect(answer, blocks ** (-1 / (2 * layers - 2)), slips, "the scale")
+
+
+@exercise("Exercise 3 (backward of Derf)")
+def derf_backward(student) -> None:
+    """student(dy, x, alpha, shift) -> (dx, dalpha, dshift), gain 1.  [EQ-DERF-GRAD]"""
+    cases = [_derf_case(3, 4), _derf_case(2, 3, 5)]
+    slips = {
+        "2/sqrt(pi) is missing: the derivative of erf at 0 is 1.128, not 1.": (
+            lambda *case: _derf_with(*case, factor=1.0)
+        ),
+        "sqrt(pi)/2 is upside down: erf rises to 1, and its slope at 0 is 2/sqrt(pi).": (
+            lambda *case: _derf_with(*case, factor=math.sqrt(math.pi) / 2)
+        ),
+        "1/sqrt(2 pi) belongs to the normal density; erf has 2/sqrt(pi), and no 1/2 above.": (
+            lambda *case: _derf_with(*case, factor=1 / math.sqrt(2 * math.pi), power=0.5)
+        ),
+        "the exponent is -u^2, without 1/2.": lambda *case: _derf_with(*case, power=0.5),
+        "the sign in the exponent is lost: exp(-u^2).": lambda *case: _derf_with(*case, power=-1.0),
+        "the shift is missing inside: u = alpha x + s.": (
+            lambda dy, x, alpha, shift: _derf_with(dy, x, alpha, shift, argument=alpha * x)
+        ),
+        "that is the derivative of tanh.": _tanh_backward,
+        "dx: the chain rule leaves the factor alpha.": (
+            lambda *case: _derf_changed(*case, dx=lambda dx, alpha: dx / alpha)
+        ),
+        "dalpha: x is missing, the derivative of alpha x + s by alpha.": (
+            lambda *case: _derf_changed(*case, alpha_from_shift=True)
+        ),
+        "alpha is one number for all places: its gradient is a sum, and so is the shift's.": (
+            _derf_not_summed
+        ),
+        "the gradient of one shared number is a sum, not a mean.": _derf_means,
+        "dy is missing: multiply by what comes from above.": (
+            lambda dy, x, alpha, shift: _derf(torch.ones_like(dy), x, alpha, shift)
+        ),
+    }
+    names = ("dx", "dalpha", "dshift")
+    allowed = forbid(student, "autograd", "normlib")
+    calls(allowed, _derf, *cases, slips=slips, what=names)
+
+
+def _derf_case(*shape: int) -> dict:
+    number = {"dtype": torch.float64}
+    return {
+        "dy": draw(*shape),
+        "x": draw(*shape, seed=1),
+        "alpha": torch.tensor(0.7, **number),
+        "shift": torch.tensor(0.3, **number),
+    }
+
+
+def _derf(dy: Tensor, x: Tensor, alpha: Tensor, shift: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return gradients.derf_backward(dy, x, alpha, shift)[:3]
+
+
+def _derf_with(dy, x, alpha, shift, *, factor=None, power=1.0, argument=None) -> tuple:
+    """The three gradients with another slope of erf."""
+    factor = 2 / math.sqrt(math.pi) if factor is None else factor
+    argument = alpha * x + shift if argument is None else argument
+    slope = dy * factor * torch.exp(-power * argument.square())
+    return slope * alpha, (slope * x).sum(), slope.sum()
+
+
+def _derf_changed(dy, x, alpha, shift, *, dx=None, alpha_from_shift=False) -> tuple:
+    first, by_alpha, by_shift = _derf(dy, x, alpha, shift)
+    first = first if dx is None else dx(first, alpha)
+    return first, by_shift if alpha_from_shift else by_alpha, by_shift
+
+
+def _tanh_backward(dy, x, alpha, shift) -> tuple:
+    slope = dy * (1 - torch.tanh(alpha * x + shift).square())
+    return slope * alpha, (slope * x).sum(), slope.sum()
+
+
+def _derf_not_summed(dy, x, alpha, shift) -> tuple:
+    dx = _derf(dy, x, alpha, shift)[0]
+    return dx, dx / alpha * x, dx / alpha
+
+
+def _derf_means(dy, x, alpha, shift) -> tuple:
+    dx, by_alpha, by_shift = _derf(dy, x, alpha, shift)
+    return dx, by_alpha / x.numel(), by_shift / x.numel()
+
+
+@exercise("Exercise 4 (a step on the sphere)")
+def sphere_step(student) -> None:
+    """student(x, f, eta) -> rows of length 1.  [EQ-NGPT]"""
+    cases = [_sphere_case(3, 4), _sphere_case(2, 3, 5)]
+    slips = {
+        "the result has to have length 1 again: normalize it.": (
+            lambda h, f, alpha: h + alpha * (_unit(f) - h)
+        ),
+        "the branch's output is normalized before it is used.": (
+            lambda h, f, alpha: _unit(h + alpha * (f - h))
+        ),
+        "that adds the branch as an ordinary block does; the step goes from x towards f: f - x.": (
+            lambda h, f, alpha: _unit(h + alpha * _unit(f))
+        ),
+        "the sign is turned: the step goes towards f.": (
+            lambda h, f, alpha: _unit(h - alpha * (_unit(f) - h))
+        ),
+        "eta and 1 - eta are exchanged.": (
+            lambda h, f, alpha: _unit(_unit(f) + alpha * (h - _unit(f)))
+        ),
+        "length 1, not root mean square 1.": (
+            lambda h, f, alpha: _sphere_step(h, f, alpha) * h.shape[-1] ** 0.5
+        ),
+        "each row has its own length: sum the squares over the last axis.": (
+            lambda h, f, alpha: _over_all(h + alpha * (_unit(f) - h))
+        ),
+        "divide by the length, not by its square.": _by_squared_length,
+        "eta is missing: it says how far the step goes.": lambda h, f, alpha: _unit(f),
+        "x is missing: the step starts there.": lambda h, f, alpha: _unit(alpha * _unit(f)),
+    }
+    calls(student, _sphere_step, *cases, slips=slips)
+
+
+def _sphere_case(*shape: int) -> dict:
+    alpha = 0.1 + draw(shape[-1], seed=2).abs()
+    return {"x": _unit(draw(*shape)), "f": 3 * draw(*shape, seed=1), "eta": alpha}
+
+
+def _unit(v: Tensor) -> Tensor:
+    return v / v.norm(dim=-1, keepdim=True)
+
+
+def _over_all(v: Tensor) -> Tensor:
+    return v / v.norm()
+
+
+def _sphere_step(h: Tensor, f: Tensor, alpha: Tensor) -> Tensor:
+    return _unit(h + alpha * (_unit(f) - h))
+
+
+def _by_squared_length(h: Tensor, f: Tensor, alpha: Tensor) -> Tensor:
+    v = h + alpha * (_unit(f) - h)
+    return v / v.square().sum(-1, keepdim=True)
+
+
+@exercise("Exercise 5 (adaptive gradient clipping)")
+def clip_by_unit(student) -> None:
+    """student(weight, grad, factor, least) -> the clipped gradient, row by row."""
+    cases = [_clip_case(5, 4, 1.5), _clip_case(7, 3, 0.7)]
+    slips = {
+        "each row of the weight is one unit with its own two norms; "
+        "you take one norm of the matrix.": (lambda *case: _clipped(*case, dim=(0, 1))),
+        "a unit is a row: the weights of one output. You take columns.": (
+            lambda *case: _clipped(*case, dim=0)
+        ),
+        "clip only what is too long; shorter gradients stay as they are.": _always_scaled,
+        "the weight's norm counts as `least` if it is smaller, or a row of zeros never learns.": (
+            lambda weight, grad, factor, least: _clipped(weight, grad, factor, 0.0)
+        ),
+        "the factor is missing: a gradient may be `factor` times as long as its weights.": (
+            lambda weight, grad, factor, least: _clipped(weight, grad, 1.0, least)
+        ),
+        "that limits each number, not the norm of a row.": _by_value,
+        "compare with the weight's norm, not with 1.": (
+            lambda weight, grad, factor, least: _clipped(torch.ones_like(weight), grad, factor, 0)
+        ),
+        "the ratio is upside down: a gradient that is too long is made shorter.": _inverted,
+        "norms are roots of sums of squares; you left out the roots.": _without_roots,
+        "the limit is factor times the weight's norm; `least` does not add to it.": _added,
+    }
+    calls(student, _clipped, *cases, slips=slips, what="the clipped gradient")
+
+
+def _clip_case(rows: int, columns: int, factor: float) -> dict:
+    sizes = torch.linspace(0, 3, rows, dtype=torch.float64).unsqueeze(1)  # the first row is zero
+    weight = sizes * draw(rows, columns)
+    return {
+        "weight": weight,
+        "grad": draw(rows, columns, seed=1),
+        "factor": factor,
+        "least": 0.3,
+    }
+
+
+def _clipped(weight: Tensor, grad: Tensor, factor: float, least: float, dim=1) -> Tensor:
+    limit = factor * weight.norm(dim=dim, keepdim=True).clamp(min=least)
+    length = grad.norm(dim=dim, keepdim=True)
+    return torch.where(length > limit, grad * limit / length, grad)
+
+
+def _always_scaled(weight, grad, factor, least) -> Tensor:
+    limit = factor * weight.norm(dim=1, keepdim=True).clamp(min=least)
+    return grad * limit / grad.norm(dim=1, keepdim=True)
+
+
+def _by_value(weight, grad, factor, least) -> Tensor:
+    limit = factor * weight.norm(dim=1, keepdim=True).clamp(min=least)
+    return grad.clamp(-limit, limit)
+
+
+def _inverted(weight, grad, factor, least) -> Tensor:
+    limit = factor * weight.norm(dim=1, keepdim=True).clamp(min=least)
+    length = grad.norm(dim=1, keepdim=True)
+    return torch.where(length > limit, grad * length / limit, grad)
+
+
+def _without_roots(weight, grad, factor, least) -> Tensor:
+    limit = factor * weight.square().sum(1, keepdim=True).clamp(min=least)
+    length = grad.square().sum(1, keepdim=True)
+    return torch.where(length > limit, grad * limit / length, grad)
+
+
+def _added(weight, grad, factor, least) -> Tensor:
+    limit = factor * weight.norm(dim=1, keepdim=True) + least
+    length = grad.norm(dim=1, keepdim=True)
+    return torch.where(length > limit, grad * limit / length, grad)

@@ -1,0 +1,196 @@
+"""The checks of lesson 06a name the slips people make, and accept what is right in another form."""
+
+import math
+
+import pytest
+import sympy
+import torch
+
+from normcourse.checks import without_norms as check
+from tests.course.solutions import every_slip
+
+K, A = sympy.symbols("K a", positive=True)
+M = sympy.Symbol("m", positive=True, integer=True)
+
+GROWTHS = {
+    "no gain": (3**K, "without a gain"),
+    "not squared": ((1 + 2 * A) ** K, "a^2"),
+    "one for two": ((1 + A**2) ** K, "no ReLU behind it"),
+    "lengths": ((1 + A) ** (2 * K), "lengths do not add up"),
+    "a sum": (1 + 2 * K * A**2, "a power, not a sum"),
+    "the size": ((1 + 2 * A**2) ** (K / 2), "factor of the size"),
+    "one block": (1 + 2 * A**2, "that is one block"),
+    "no shortcut": ((2 * A**2) ** K, "shortcut is missing"),
+    "four": ((1 + 4 * A**2) ** K, "make 2, not 4"),
+    "another letter": ((1 + 2 * A**2) ** M, "holds m"),
+}
+FACTORS = {
+    "sign": (K ** (1 / (2 * M - 2)), "minus sign is lost"),
+    "m layers": (K ** (-1 / (2 * M)), "m - 1 layers are scaled"),
+    "counted once": (K ** (-1 / (M - 1)), "in the outputs and in the step"),
+    "m = 2": (1 / sympy.sqrt(K), "solve for any m"),
+    "a branch": (1 / K, "a whole branch"),
+    "m once": (K ** (-1 / M), "the scale counts twice"),
+    "2m - 1": (K ** (-1 / (2 * M - 1)), "2 m - 2."),
+    "no power": (1 / (K * (2 * M - 2)), "a power of K"),
+    "in L": (sympy.Symbol("L") ** (-1 / (2 * M - 2)), "holds L"),
+}
+TWO = 2 / math.sqrt(math.pi)
+
+
+def backward(factor=TWO, power=1.0, scale=None, by_alpha=None, total=torch.sum, inner=None):
+    def answer(dy, x, alpha, shift):
+        u = alpha * x + shift if inner is None else inner(alpha, x)
+        slope = dy * factor * torch.exp(-power * u.square())
+        first = (alpha if scale is None else scale) * slope
+        weighted = slope * (x if by_alpha is None else by_alpha)
+        return first, total(weighted), total(slope)
+
+    return answer
+
+
+def by_tanh(dy, x, alpha, shift):
+    slope = dy / torch.cosh(alpha * x + shift).square()
+    return alpha * slope, (x * slope).sum(), slope.sum()
+
+
+def by_autograd(dy, x, alpha, shift):
+    leaves = [t.detach().requires_grad_() for t in (x, alpha, shift)]
+    return torch.autograd.grad(torch.erf(leaves[1] * leaves[0] + leaves[2]), leaves, dy)
+
+
+def without_dy(dy, *others):
+    return backward()(torch.ones_like(dy), *others)
+
+
+BACKWARDS = {
+    "no factor": (backward(factor=1.0), "2/sqrt(pi) is missing"),
+    "upside down": (backward(factor=1 / TWO), "upside down"),
+    "normal density": (backward(1 / math.sqrt(2 * math.pi), 0.5), "normal density"),
+    "half": (backward(power=0.5), "without 1/2"),
+    "sign": (backward(power=-1.0), "sign in the exponent"),
+    "no shift": (backward(inner=lambda alpha, x: alpha * x), "the shift is missing"),
+    "tanh": (by_tanh, "derivative of tanh"),
+    "no alpha": (backward(scale=1.0), "leaves the factor alpha"),
+    "no x": (backward(by_alpha=1.0), "x is missing"),
+    "no sum": (backward(total=lambda v: v), "its gradient is a sum"),
+    "mean": (backward(total=torch.mean), "not a mean"),
+    "no dy": (without_dy, "dy is missing"),
+    "autograd": (by_autograd, "autograd"),
+    "dx alone": (lambda dy, x, alpha, shift: dy, "expected a tuple"),
+}
+
+
+def unit(v):
+    return v / v.norm(dim=-1, keepdim=True)
+
+
+STEPS = {
+    "off the sphere": (lambda x, f, eta: x + eta * (unit(f) - x), "length 1 again"),
+    "raw f": (lambda x, f, eta: unit(x + eta * (f - x)), "before it is used"),
+    "added": (lambda x, f, eta: unit(x + eta * unit(f)), "as an ordinary block"),
+    "sign": (lambda x, f, eta: unit(x - eta * (unit(f) - x)), "sign is turned"),
+    "exchanged": (lambda x, f, eta: unit(eta * x + (1 - eta) * unit(f)), "are exchanged"),
+    "RMS 1": (
+        lambda x, f, eta: unit(x + eta * (unit(f) - x)) * x.shape[-1] ** 0.5,
+        "not root mean square",
+    ),
+    "whole tensor": (
+        lambda x, f, eta: (lambda v: v / v.norm())(x + eta * (unit(f) - x)),
+        "its own length",
+    ),
+    "squared": (
+        lambda x, f, eta: (lambda v: v / (v * v).sum(-1, True))(x + eta * (unit(f) - x)),
+        "not by its square",
+    ),
+    "no eta": (lambda x, f, eta: unit(f), "eta is missing"),
+    "no x": (lambda x, f, eta: unit(eta * unit(f)), "x is missing"),
+}
+
+
+def limit_of(weight, factor, least):
+    return factor * weight.norm(dim=1, keepdim=True).clamp(min=least)
+
+
+def clip(grad, limit, length):
+    return torch.where(length > limit, grad * limit / length, grad)
+
+
+def of_matrix(w, g, factor, least):
+    return clip(g, factor * w.norm().clamp(min=least), g.norm())
+
+
+def of_columns(w, g, factor, least):
+    return clip(g.T, limit_of(w.T, factor, least), g.T.norm(dim=1, keepdim=True)).T
+
+
+def always(w, g, factor, least):
+    return unit(g) * limit_of(w, factor, least)
+
+
+def by_value(w, g, factor, least):
+    limit = limit_of(w, factor, least)
+    return torch.minimum(torch.maximum(g, -limit), limit)
+
+
+def inverted(w, g, factor, least):
+    limit = limit_of(w, factor, least)
+    length = g.norm(dim=1, keepdim=True)
+    return torch.where(length > limit, g * length / limit, g)
+
+
+def no_roots(w, g, factor, least):
+    limit = factor * (w * w).sum(1, True).clamp(min=least)
+    return clip(g, limit, (g * g).sum(1, True))
+
+
+def lengths(g):
+    return g.norm(dim=1, keepdim=True)
+
+
+CLIPS = {
+    "matrix": (of_matrix, "one norm of the matrix"),
+    "columns": (of_columns, "You take columns"),
+    "always": (always, "shorter gradients stay"),
+    "no least": (lambda w, g, f, e: clip(g, limit_of(w, f, 0.0), lengths(g)), "never learns"),
+    "no factor": (lambda w, g, f, e: clip(g, limit_of(w, 1.0, e), lengths(g)), "factor is missing"),
+    "by value": (by_value, "limits each number"),
+    "inverted": (inverted, "upside down"),
+    "no roots": (no_roots, "left out the roots"),
+    "added": (lambda w, g, f, e: clip(g, f * lengths(w) + e, lengths(g)), "does not add"),
+    "in place": (lambda w, g, f, e: g.mul_(0.5), "changed in place"),
+}
+CASES = {
+    check.growth: GROWTHS,
+    check.fixup_factor: FACTORS,
+    check.derf_backward: BACKWARDS,
+    check.sphere_step: STEPS,
+    check.clip_by_unit: CLIPS,
+}
+
+
+@every_slip(CASES)
+def test_a_wrong_answer_is_named(check_, answer, message):
+    verdict = check_(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def test_other_forms_are_accepted():
+    assert check.growth(sympy.exp(K * sympy.log(1 + 2 * A**2))).startswith("[ok]")
+    assert check.fixup_factor(sympy.root(1 / K, 2 * M - 2)).startswith("[ok]")
+    assert check.sphere_step(lambda x, f, eta: unit((1 - eta) * x + eta * unit(f))).startswith(
+        "[ok]"
+    )
+
+
+def test_clipping_by_the_smaller_of_two_factors_is_accepted():
+    def student(weight, grad, factor, least):
+        ratio = factor * lengths(weight).clamp(min=least) / lengths(grad)
+        return grad * ratio.clamp(max=1.0)
+
+    assert check.clip_by_unit(student).startswith("[ok]")
+
+
+@pytest.mark.parametrize("value", [1.0, "K", None])
+def test_what_is_no_expression_is_not_ok(value):
+    assert not check.growth(value).startswith("[ok]")
