@@ -127,30 +127,25 @@ GRIDS = {
     ),
 }
 
-# Lesson 02a: one residual MLP as Pre-LN and as Post-LN, the latter with a warm-up as well
+# Lesson 02a: one residual MLP with its norms in four places, as Post-LN with a warm-up as well;
+# each again with four times the steps at the two high rates
 PLACED = {"build": "residual_mlp", "depth": 12, "width": 32, "start": "xavier"}
 NO_WARMUP = ADAM | {"steps": 200, "evaluate_every": 25, "warmup": 0}
+FOUR_TIMES = NO_WARMUP | {"steps": 800, "evaluate_every": 100}
 FIVE = (100, 101, 102, 103, 104)  # starts at each rate: the lesson shows them all
-GRIDS |= {
-    f"placement_{placement}": grid(
-        ["layer_norm"],
-        PLACED | {"placement": placement},
-        NO_WARMUP,
-        rates=[1e-3, 3e-3, 1e-2, 3e-2],
-        tuning_seeds=FIVE,
-    )
-    for placement in ("post", "pre")
-}
-GRIDS |= {  # at the two rates where Post-LN fails
-    f"placement_warmup_{name}": grid(
-        ["layer_norm"],
-        PLACED | {"placement": "post"},
-        NO_WARMUP | {"warmup": 50},
-        rates=[rate],
-        tuning_seeds=FIVE,
-    )
-    for name, rate in (("low", 1e-2), ("high", 3e-2))
-}
+
+
+def placed(placement: str, train: dict, rates: list[float]) -> dict:
+    model = PLACED | {"placement": placement}
+    return grid(["layer_norm"], model, train, rates=rates, tuning_seeds=FIVE)
+
+
+for placement in ("pre", "post", "output", "sandwich"):
+    GRIDS[f"placement_{placement}"] = placed(placement, NO_WARMUP, [1e-3, 3e-3, 1e-2, 3e-2])
+    GRIDS[f"placement_{placement}_long"] = placed(placement, FOUR_TIMES, [1e-2, 3e-2])
+for name, rate in (("low", 1e-2), ("high", 3e-2)):  # the two rates where Post-LN fails
+    GRIDS[f"placement_warmup_{name}"] = placed("post", NO_WARMUP | {"warmup": 50}, [rate])
+    GRIDS[f"placement_warmup_{name}_long"] = placed("post", FOUR_TIMES | {"warmup": 200}, [rate])
 
 # Lesson 06a: 15 blocks of two layers that start at He's size, with norms, curves and neither
 GRIDS["without_norms"] = grid(
