@@ -3,19 +3,26 @@
 The record is MADE UP: invented times of a card that does not exist. It only lives in these tests.
 """
 
+import json
 import os
+import statistics
 import subprocess
 import sys
+import time
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import bench_cases
 import nbformat
 import pytest
+import torch
 from bench_cases import Case
 
 from normcourse import figures, timing
 from normcourse.timing import Output, Result
 from normcourse.timing.provenance import conditions
+from normcourse.timing.simulated import Driver
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSON = ROOT / "notebooks/07_cuda_timing.ipynb"
@@ -91,8 +98,6 @@ def run_cells(folder, monkeypatch, names=CELLS, lesson=LESSON):
     monkeypatch.setattr(figures, "show", lambda figure, alt: alts.append(alt))
     namespace = {"__name__": "lesson"}
     cells = {cell.id: cell.source for cell in nbformat.read(lesson, as_version=4).cells}
-    import torch
-
     default = torch.get_default_dtype()
     try:
         for name in ("setup", *names):
@@ -178,6 +183,49 @@ def test_no_record_at_all(tmp_path):
         timing.shelf(tmp_path)
 
 
+class SimulatedCard(Driver):
+    """torch.cuda on a card that is not there: what lesson 07's GPU cell asks of it."""
+
+    def __init__(self):
+        super().__init__(cache=1000)
+        self.graphs = 0
+
+    def get_device_name(self):
+        return CARD
+
+    def CUDAGraph(self):
+        self.graphs += 1
+        return SimpleNamespace(replay=lambda: self.hold(2e-5))
+
+    @contextmanager
+    def graph(self, graph):
+        yield
+
+
+def test_the_gpu_cell_runs_on_a_simulated_card(monkeypatch, capsys):
+    """Its lines as they stand, with a simulated driver as torch.cuda and the CPU as its memory."""
+    cells = {cell.id: cell.source for cell in nbformat.read(LESSON, as_version=4).cells}
+    card = SimulatedCard()
+    source = "\n".join(cells[name] for name in ("errors-live-timer", "real-lines", "real-live"))
+    for line, there in (
+        ('device="cuda"', 'device="cpu"'),
+        ('torch.Generator("cuda")', "torch.Generator()"),
+        ("8192, 4096", "64, 4096"),
+        ("torch.cuda", "card"),
+    ):
+        assert line in source
+        source = source.replace(line, there)
+    testing = SimpleNamespace(do_bench=lambda f: 0.02)
+    monkeypatch.setitem(sys.modules, "triton.testing", testing)
+    space = {"card": card, "torch": torch, "F": torch.nn.functional, "HAS_GPU": True}
+    exec(source, space | {"time": time, "statistics": statistics})
+    printed = capsys.readouterr().out
+    assert printed.startswith(CARD) and "do_bench 20.0 µs" in printed
+    # 20 of the kernel and 5 of its launch: the flush does not keep this card busy
+    assert "replayed 25.0 µs" in printed
+    assert card.graphs == 1
+
+
 COMPILE = """
 import json, sys
 import triton, triton.language as tl
@@ -205,8 +253,6 @@ for number, (name, source) in enumerate(json.load(sys.stdin).items()):
 @pytest.mark.skipif(sys.platform != "linux", reason="triton has no wheel for this system")
 def test_the_lessons_kernels_compile_for_a_gpu(tmp_path):
     """On a GPU they are compiled, and the interpreter forgives what the compiler refuses."""
-    import json
-
     solutions = ROOT / "notebooks/solutions/07_cuda_timing.ipynb"
     sources = {}
     for path in (LESSON, solutions):
