@@ -94,16 +94,7 @@ def analytic(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return weight * x / torch.sqrt(mean(x * x) + eps)
 
 
-ANALYTIC = {
-    "abs() is real and loses the imaginary part: square with x * x.": lambda x, w, eps: (
-        w * x / torch.sqrt(mean(x.abs().square()) + eps)
-    ),
-    "without .real: the imaginary part carries the derivative.": lambda x, w, eps: (
-        analytic(x.real, w, eps) + 0 * x
-    ),
-    "only the numerator is complex: the size has to be, too.": lambda x, w, eps: (
-        w * x / torch.sqrt(mean(x.real * x.real) + eps)
-    ),
+FORWARD = {
     "the gain is missing.": lambda x, w, eps: analytic(x, torch.ones_like(w), eps),
     "eps is missing.": lambda x, w, eps: analytic(x, w, 0.0),
     "eps belongs inside the root.": lambda x, w, eps: w * x / (torch.sqrt(mean(x * x)) + eps),
@@ -116,6 +107,17 @@ ANALYTIC = {
         w * x / torch.sqrt((x * x).mean() + eps)
     ),
 }
+ANALYTIC = {
+    "abs() is real and loses the imaginary part: square with x * x.": lambda x, w, eps: (
+        w * x / torch.sqrt(mean(x.abs().square()) + eps)
+    ),
+    "without .real: the imaginary part carries the derivative.": lambda x, w, eps: (
+        analytic(x.real, w, eps) + 0 * x
+    ),
+    "only the numerator is complex: the size has to be, too.": lambda x, w, eps: (
+        w * x / torch.sqrt(mean(x.real * x.real) + eps)
+    ),
+} | FORWARD
 
 
 @exercise("Exercise 3 (RMSNorm for the complex step)")
@@ -274,13 +276,15 @@ FUNCTION = {
 def rms_norm_function(student) -> None:
     """student: a torch.autograd.Function of (x, weight, eps)."""
     if not (isinstance(student, type) and issubclass(student, torch.autograd.Function)):
+        if callable(student):
+            student(*_function_case(3, 5).values())  # a stub raises
         raise Slip(f"that is {describe(student)}, expected a class of torch.autograd.Function.")
 
     def apply(x, weight, eps):
         return student.apply(x, weight, eps)
 
     cases = [_function_case(3, 5), _function_case(2, 3, 4)]
-    calls(apply, _rms_norm, *cases, slips=ANALYTIC, what="forward: the output")
+    calls(apply, _rms_norm, *cases, slips=FORWARD, what="forward: the output")
     for case in cases:
         same_gradients(apply, _rms_norm, case, FUNCTION)
 
