@@ -1,7 +1,7 @@
 """What the lessons train: real data in the box, small models with a pluggable norm, one loop.
 
 The capstone's grid is built from the same parts: `trial` does one of its runs, `load_record` reads
-the rest. From the ground up: data, models -> contenders, looks -> loop, records -> trials.
+the rest. From the ground up: data, models -> contenders, looks, stacked -> loop, records -> trials.
 """
 
 from normcourse.jsonfile import RecordError
@@ -19,6 +19,7 @@ from normcourse.training.models import (
     transformer,
 )
 from normcourse.training.records import load_record, plan, sweep, tuned
+from normcourse.training.stacked import stacked_accuracy, stacked_mlp, train_stacked
 from normcourse.training.trials import same_verdict, trial
 
 __all__ = [
@@ -41,8 +42,11 @@ __all__ = [
     "plan",
     "residual_mlp",
     "same_verdict",
+    "stacked_accuracy",
+    "stacked_mlp",
     "sweep",
     "train",
+    "train_stacked",
     "transformer",
     "trial",
     "tuned",

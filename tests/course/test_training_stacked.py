@@ -1,0 +1,91 @@
+"""stacked.py: nets side by side do what each of them does alone."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from normcourse import training
+from normlib import layers
+
+pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return training.digits()
+
+
+class Normed(nn.Module):
+    """BatchNorm of each net, by the library's layer."""
+
+    def __init__(self, shape):
+        super().__init__()
+        nets, _, width = shape
+        self.norms = nn.ModuleList(layers.BatchNorm1d(width) for _ in range(nets))
+
+    def forward(self, h):
+        return torch.stack([norm(part) for norm, part in zip(self.norms, h, strict=True)])
+
+
+def alone(nets, place):
+    """One of the nets, made of torch's own layers."""
+    chain = []
+    for part in nets:
+        if isinstance(part, nn.ReLU):
+            chain.append(nn.ReLU())
+        elif isinstance(part, Normed):
+            chain.append(layers.BatchNorm1d(part.norms[place].weight.shape[0]))
+        else:
+            weight = part.weight[place].detach()
+            linear = nn.Linear(*weight.shape)
+            with torch.no_grad():
+                linear.weight.copy_(weight.T)
+                linear.bias.zero_()
+            chain.append(linear)
+    return nn.Sequential(*chain)
+
+
+@pytest.mark.parametrize("norm", [None, Normed], ids=["none", "batch norm"])
+@pytest.mark.parametrize("after", [False, True])
+def test_each_net_learns_as_it_does_alone(data, norm, after):
+    nets = training.stacked_mlp(2, norm, factor=1.5, after=after, nets=3, width=8)
+    single = alone(nets, 1)
+    training.train_stacked(nets, data, steps=20, lr=0.1, batch_size=300)
+    generator = torch.Generator().manual_seed(0)
+    optimizer = torch.optim.SGD(single.parameters(), lr=0.1)
+    done = 0
+    while done < 20:
+        order = torch.randperm(1000, generator=generator)
+        for start in (0, 300, 600):
+            if done < 20:
+                rows = order[start : start + 300]
+                optimizer.zero_grad()
+                F.cross_entropy(single(data.train_x[rows]), data.train_y[rows]).backward()
+                optimizer.step()
+                done += 1
+    with torch.no_grad():
+        got = nets.eval()(data.validation_x)[1]
+        want = single.eval()(data.validation_x)
+    # 20 steps of O(1) numbers: rounding of 1e-16 grows a little in each
+    torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
+    right = (want.argmax(1) == data.validation_y).double().mean()
+    assert training.stacked_accuracy(nets, data)[1] == right
+
+
+def test_the_norm_stands_where_it_is_asked_for():
+    kinds = [
+        [type(part).__name__ for part in training.stacked_mlp(1, Normed, after=after)]
+        for after in (False, True)
+    ]
+    assert kinds[0] == ["StackedLinear", "Normed", "ReLU", "StackedLinear"]
+    assert kinds[1] == ["StackedLinear", "ReLU", "Normed", "StackedLinear"]
+
+
+def test_the_start_is_he_times_the_factor_but_for_the_head():
+    nets = training.stacked_mlp(2, factor=3.0, width=200)
+    first, second, head = (part.weight.std().item() for part in nets if hasattr(part, "weight"))
+    # 5 * 64 * 200 draws and more: the standard deviation is known to less than a percent
+    assert first == pytest.approx(3 * (2 / 64) ** 0.5, rel=0.02)
+    assert second == pytest.approx(3 * (2 / 200) ** 0.5, rel=0.02)
+    assert head == pytest.approx((2 / 200) ** 0.5, rel=0.05)
