@@ -3,12 +3,10 @@
 from fractions import Fraction
 
 import pytest
-import sympy
 import torch
 import torch.nn.functional as F
 
 from normcourse.checks import batch_norm as check
-from normlib import gradients
 from tests.course.solutions import every_slip
 
 DIMS = (0, 2, 3)
@@ -190,124 +188,6 @@ FORWARD = {
 }
 
 
-def gradient(change):
-    """Exercise 2's gradient with one thing changed: change(dy, x, weight, g, xhat, s) -> dx."""
-
-    def student(dy, x, weight, eps):
-        s = torch.sqrt(x.var(0, correction=0) + eps)
-        return change(dy, x, weight, weight * dy, (x - x.mean(0)) / s, s)
-
-    return student
-
-
-def xhat_part(g, xhat):
-    return xhat * (g * xhat).mean(0)
-
-
-def overwrites(dy, x, weight, eps):
-    dy *= weight
-    return gradient(lambda d, x, w, g, h, s: (dy - dy.mean(0) - xhat_part(dy, h)) / s)(
-        dy, x, weight, eps
-    )
-
-
-def unbiased(dy, x, weight, eps):
-    s = torch.sqrt(x.var(0) + eps)
-    g, xhat = weight * dy, (x - x.mean(0)) / s
-    return (g - g.mean(0) - xhat_part(g, xhat)) / s
-
-
-def three_terms(d, x, w, g, h, s):  # right
-    return (g - g.mean(0) - xhat_part(g, h)) / s
-
-
-def by_autograd(dy, x, weight, eps):
-    leaf = x.clone().requires_grad_()
-    return torch.autograd.grad(
-        F.batch_norm(leaf, None, None, weight, training=True, eps=eps), leaf, dy
-    )[0]
-
-
-GRADIENT = {
-    "second mean a sum": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean(0) - h * (g * h).sum(0)) / s),
-        "the second mean is a sum",
-    ),
-    "first mean a sum": (
-        gradient(lambda d, x, w, g, h, s: (g - g.sum(0) - xhat_part(g, h)) / s),
-        "the first mean is a sum",
-    ),
-    "no xhat in front": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean(0) - (g * h).mean(0)) / s),
-        "multiply it by xhat",
-    ),
-    "last sign": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean(0) + xhat_part(g, h)) / s),
-        "the last term is subtracted; yours is added",
-    ),
-    "autograd": (by_autograd, "to be solved without autograd"),
-    "the library": (
-        lambda dy, x, w, eps: gradients.batch_norm_backward(dy, x, w, eps=eps)[0],
-        "to be solved without normlib",
-    ),
-    "constants": (gradient(lambda d, x, w, g, h, s: g / s), "are not constants"),
-    "no mean term": (
-        gradient(lambda d, x, w, g, h, s: (g - xhat_part(g, h)) / s),
-        "mean(g) is missing",
-    ),
-    "no xhat term": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean(0)) / s),
-        "through the variance",
-    ),
-    "by the variance": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean(0) - xhat_part(g, h)) / s**2),
-        "you divided by the variance",
-    ),
-    "not divided": (
-        gradient(lambda d, x, w, g, h, s: g - g.mean(0) - xhat_part(g, h)),
-        "not divided by s",
-    ),
-    "sums": (
-        gradient(lambda d, x, w, g, h, s: (g - g.sum(0) - h * (g * h).sum(0)) / s),
-        "have a mean where you have a sum",
-    ),
-    "no gain": (
-        gradient(lambda d, x, w, g, h, s: (d - d.mean(0) - xhat_part(d, h)) / s),
-        "the gain is missing: g = w dy",
-    ),
-    "gain in the first term": (
-        gradient(lambda d, x, w, g, h, s: (g - d.mean(0) - xhat_part(d, h)) / s),
-        "missing in the two means",
-    ),
-    "means over features": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean(1, True) - h * (g * h).mean(1, True)) / s),
-        "which is LayerNorm",
-    ),
-    "x for xhat": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean(0) - x * (g * x).mean(0)) / s),
-        "xhat in both places",
-    ),
-    "signs": (
-        gradient(lambda d, x, w, g, h, s: (g + g.mean(0) + xhat_part(g, h)) / s),
-        "subtracted; yours are added",
-    ),
-    "unbiased variance": (unbiased, "divide by m, not by m - 1"),
-    "no eps": (
-        lambda dy, x, w, eps: gradient(three_terms)(dy, x, w, 0.0),
-        "eps is missing in s",
-    ),
-    "means over everything": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean() - h * (g * h).mean()) / s),
-        "yours run over everything",
-    ),
-    "one number per channel": (
-        gradient(lambda d, x, w, g, h, s: (g / s).sum(0)),
-        "dx has shape (3,)",
-    ),
-    "in place": (overwrites, "dy was changed in place"),
-    "returns nothing": (gradient(lambda *_: None), "None (is the return missing?)"),
-}
-
 NUMBER = {
     "biased": (1.0, "with the biased variance nothing would move"),
     "limit": (2.0, "ten steps do not get there"),
@@ -342,125 +222,42 @@ COLUMN = {
 }
 
 
-def at_variance(change):
-    """Exercise 4 with one thing changed: change(g, deviations, s, m)."""
-
-    def student(g, x, eps):
-        deviations = x - x.mean(0)
-        return change(g, deviations, torch.sqrt(deviations.square().mean(0) + eps), len(x))
-
-    return student
-
-
-def variance_by_autograd(g, x, eps):
-    var = x.var(0, correction=0).requires_grad_()
-    return torch.autograd.grad((x - x.mean(0)) / torch.sqrt(var + eps), var, g)[0]
-
-
-VARIANCE = {
-    "sign": (at_variance(lambda g, d, s, m: (g * d).sum(0) / (2 * s**3)), "the sign"),
-    "no half": (at_variance(lambda g, d, s, m: -(g * d).sum(0) / s**3), "the factor 1/2"),
-    "square": (at_variance(lambda g, d, s, m: -(g * d).sum(0) / (2 * s**2)), "not 2"),
-    "root": (at_variance(lambda g, d, s, m: -(g * d).sum(0) / (2 * s)), "not 1"),
-    "sixth power": (
-        at_variance(lambda g, d, s, m: -(g * d).sum(0) / (2 * s**6)),
-        "is s to the power -3",
-    ),
-    "mean": (at_variance(lambda g, d, s, m: -(g * d).mean(0) / (2 * s**3)), "a sum over the batch"),
-    "not added up": (
-        at_variance(lambda g, d, s, m: -(g * d) / (2 * s**3)),
-        "one number for each channel",
-    ),
-    "features": (
-        at_variance(lambda g, d, s, m: (-(g * d) / (2 * s**3)).sum(1)),
-        "over the features",
-    ),
-    "xhat": (
-        at_variance(lambda g, d, s, m: -(g * d / s).sum(0) / (2 * s**3)),
-        "xhat is divided by s already",
-    ),
-    "no g": (at_variance(lambda g, d, s, m: -d.sum(0) / (2 * s**3)), "g is missing"),
-    "no mean": (
-        lambda g, x, eps: -(g * x).sum(0) / (2 * torch.sqrt(x.var(0, correction=0) + eps) ** 3),
-        "the mean is not subtracted",
-    ),
-    "no eps": (lambda g, x, eps: at_variance(right_variance)(g, x, 0.0), "eps is missing"),
-    "unbiased": (
-        lambda g, x, eps: -(g * (x - x.mean(0))).sum(0) / (2 * torch.sqrt(x.var(0) + eps) ** 3),
-        "not by m - 1",
-    ),
-    "autograd": (variance_by_autograd, "to be solved without autograd"),
+WALK = {
+    "path 1": ([4, 0, 0, 0], "path 1 alone"),
+    "no mean": ([3, -1 / 3, 1 / 3, 1], "path 3 is missing"),
+    "no variance": ([3, -1, -1, -1], "path 2 is missing"),
+    "no direct path": ([-2, -4 / 3, -2 / 3, 0], "path 1 is missing"),
+    "sign of path 2": ([4, -2 / 3, -4 / 3, -2], "the sign of path 2"),
+    "sign of path 3": ([4, 2 / 3, 4 / 3, 2], "the sign of path 3"),
+    "both signs": ([6, 4 / 3, 2 / 3, 0], "both turned"),
+    "no m on path 3": ([-1, -13 / 3, -11 / 3, -3], "divide by m = 4"),
+    "no m on path 2": ([-1, -7 / 3, 1 / 3, 3], "the division by m = 4 is missing"),
+    "s squared": ([0, -2, 0, 2], "s to the power 3"),
+    "no half": ([1, -5 / 3, -1 / 3, 1], "the factor 1/2"),
+    "no 2": ([2.5, -7 / 6, -5 / 6, -0.5], "the 2 of the square"),
+    "not divided": ([6, -4, -2, 0], "not divided by s"),
+    "the first sample only": ([2, 0, 0, 0], "are moved as well"),
+    "three numbers": ([2, -1.33, -0.67], "that are 3 numbers"),
+    "anything else": ([1, 2, 3, 4], "is off by"),
 }
-
-
-def right_variance(g, d, s, m):
-    return -(g * d).sum(0) / (2 * s**3)
-
-
-SLOPE = {
-    "mean fixed": (lambda eps: 1 / eps**0.5, "holds the mean fixed"),
-    "no root": (lambda eps: 1 / (2 * eps), "divide by its root"),
-    "neither": (lambda eps: 1 / eps, "leaves out the root"),
-    "multiplied": (lambda eps: eps**0.5 / 2, "the steeper the slope"),
-    "zero": (lambda eps: 0.0, "Look where they are equal"),
-    "two inside": (lambda eps: 1 / (2 * eps) ** 0.5, "outside of the root"),
-    "quarter": (lambda eps: 1 / (4 * eps**0.5), "halves twice"),
-    "other sample": (lambda eps: -1 / (2 * eps**0.5), "in the OTHER sample"),
-}
-
-
-def folded(scale=lambda v, gain, eps: gain / torch.sqrt(v + eps), shifted=None):
-    def student(weight, bias, mean, var, gain, shift, eps):
-        factor = scale(var, gain, eps)
-        new_bias = factor * (bias - mean) + shift
-        if shifted is not None:
-            new_bias = shifted(factor, bias, mean, shift)
-        return factor[:, None] * weight, new_bias
-
-    return student
-
-
-def columns_scaled(weight, bias, mean, var, gain, shift, eps):
-    factor = gain / torch.sqrt(var + eps)
-    return weight * factor, factor * (bias - mean) + shift
-
-
-def weight_kept(weight, *rest):
-    return weight, folded()(weight, *rest)[1]
-
-
-FOLD = {
-    "weight kept": (weight_kept, "the weight is not scaled"),
-    "columns scaled": (columns_scaled, "your code raised RuntimeError"),
-    "bias not scaled": (
-        folded(shifted=lambda f, b, m, s: b - f * m + s),
-        "own bias passes through",
-    ),
-    "bias forgotten": (folded(shifted=lambda f, b, m, s: s - f * m), "own bias is missing"),
-    "mean forgotten": (folded(shifted=lambda f, b, m, s: f * b + s), "the mean is missing"),
-    "mean not scaled": (
-        folded(shifted=lambda f, b, m, s: f * b - m + s),
-        "the mean is scaled, too",
-    ),
-    "mean added": (folded(shifted=lambda f, b, m, s: f * (b + m) + s), "the mean is subtracted"),
-    "shift forgotten": (folded(shifted=lambda f, b, m, s: f * (b - m)), "(shift) is missing"),
-    "shift scaled": (folded(shifted=lambda f, b, m, s: f * (b - m + s)), "it is not scaled"),
-    "by the variance": (folded(lambda v, gain, eps: gain / (v + eps)), "not by the variance"),
-    "multiplied": (folded(lambda v, gain, eps: gain * torch.sqrt(v + eps)), "multiply or divide"),
-    "no gain": (folded(lambda v, gain, eps: 1 / torch.sqrt(v + eps)), "the gain is missing"),
-    "no eps": (folded(lambda v, gain, eps: gain / torch.sqrt(v)), "eps is missing"),
-    "eps outside": (folded(lambda v, gain, eps: gain / (torch.sqrt(v) + eps)), "inside the root"),
-    "weight alone": (lambda weight, *rest: weight, "expected a tuple"),
+TWO = {
+    "torch's": ({"eps": 1e-5, "momentum": 0.1}, "is still blown up"),
+    "momentum alone": ({"momentum": 0.01}, "is still blown up"),
+    "far too large": ({"eps": 100.0, "momentum": 0.1}, "to almost nothing"),
+    "a slow buffer": ({"eps": 0.3, "momentum": 1e-4}, "a momentum of 0.1"),
+    "a number": (0.3, "write a dict"),
+    "another name": ({"epsilon": 0.3}, "write a dict"),
+    "negative": ({"eps": -0.1}, "a number above 0"),
+    "text": ({"eps": "0.1"}, "a number above 0"),
+    "momentum above 1": ({"eps": 0.3, "momentum": 2.0}, "at most 1"),
 }
 
 WRONG = {
     check.column: COLUMN,
     check.running_variance: NUMBER,
     check.forward: FORWARD,
-    check.variance_gradient: VARIANCE,
-    check.input_gradient: GRADIENT,
-    check.steepest: SLOPE,
-    check.fold: FOLD,
+    check.walk_back: WALK,
+    check.batch_of_two: TWO,
 }
 
 
@@ -484,30 +281,10 @@ UNUSUAL = {
     "a tensor": (check.column, torch.tensor([-5.0, -5.0, 7.0, 7.0])),
     "a column": (check.column, torch.tensor([[-5.0], [-5.0], [7.0], [7.0]])),
     "fractions": (check.column, (Fraction(-5), Fraction(-5), Fraction(7), Fraction(7))),
-    "powers": (
-        check.variance_gradient,
-        lambda g, x, eps: (
-            -0.5
-            * torch.einsum("nc,nc->c", g, x - x.mean(0))
-            * (x.var(0, correction=0) + eps) ** -1.5
-        ),
-    ),
-    "paths": (check.input_gradient, lambda dy, x, w, eps: by_paths(w * dy, x, eps)),
-    "SymPy": (check.steepest, lambda eps: 1 / (2 * sympy.sqrt(eps))),
-    "a matrix": (
-        check.fold,
-        lambda weight, bias, mean, var, gain, shift, eps: (
-            torch.diag(gain * (var + eps) ** -0.5) @ weight,
-            shift + (bias - mean) * gain * (var + eps) ** -0.5,
-        ),
-    ),
+    "rounded": (check.walk_back, [2, -1.33, -0.67, 0]),
+    "a walk of fractions": (check.walk_back, (2, Fraction(-4, 3), Fraction(-2, 3), 0)),
+    "eps alone": (check.batch_of_two, {"eps": torch.tensor(0.3)}),
 }
-
-
-def by_paths(g, x, eps):
-    d, m = x - x.mean(0), len(x)
-    s = (d.square().mean(0) + eps).sqrt()
-    return g / s - (g * d).sum(0) / s**3 * d / m - g.sum(0) / s / m
 
 
 @pytest.mark.parametrize("name", UNUSUAL)

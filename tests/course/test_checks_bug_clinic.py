@@ -1,17 +1,17 @@
-"""The bug clinic of lesson 01 accepts a thorough test and says what another one overlooks."""
+"""The bug clinic of lesson 01a accepts a thorough test and says what another one overlooks."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from normcourse.checks import batch_norm as check
+from normcourse.checks import batch_norm_at_work as check
 from normlib import functional
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
-def compare(parts, offsets=(0.0,), modes=(True, False)):
-    """A test for Exercise 4 that looks at these parts, offsets and modes only."""
+def compare(parts, offsets=(0.0,), modes=(True, False), rtol=1e-6, atol=1e-8):
+    """A test for the clinic that looks at these parts, offsets and modes only."""
 
     def student(layer):
         generator = torch.Generator().manual_seed(5)
@@ -27,7 +27,7 @@ def compare(parts, offsets=(0.0,), modes=(True, False)):
                     results.append({"y": y, "mean": mean, "var": var, "dx": dx})
                 for part in parts:
                     got, want = results[0][part], results[1][part]
-                    assert torch.allclose(got, want, rtol=1e-6, atol=1e-8), part
+                    assert torch.allclose(got, want, rtol=rtol, atol=atol), part
 
     return student
 
@@ -41,6 +41,8 @@ CLINIC = {
         compare(ALL, offsets=(1e12,)),
         "your test rejects normlib's batch_norm",
     ),
+    "a wide tolerance": (compare(ALL, atol=1.0), "not with a wide tolerance"),
+    "exact": (compare(ALL, rtol=0.0, atol=0.0), "Compare with a tolerance"),
     "evaluation only": (compare(ALL, modes=(False,)), "Compare y in training"),
     "outputs only": (compare(("y",)), "Compare BOTH buffers"),
     "running_mean alone, as published": (compare(("y", "mean")), "its running_var is biased"),
