@@ -155,6 +155,17 @@ GRIDS["without_norms"] = grid(
     rates=[1e-5, 1e-4, 1e-2, 3e-2, 1e-1, 3e-1],
 )
 
+# Lesson 05: lesson 00's net with shortcuts; curves with a bound, with a bend, with both or neither
+CURVED = ["line", "clip", "arsinh", "dyt"]
+GRIDS["bound_and_bend"] = grid(
+    [*CURVED, "rms_norm"],
+    OPENING | {"shortcut": True},
+    ADAM | SGD | {"steps": 100},
+    rates=[3e-2, 1e-1, 3e-1, 1.0],
+    tuning_seeds=FIVE,
+    slopes={name: [0.1, 0.5] for name in CURVED},
+)
+
 
 # Lesson 00's net with 30 layers, with its shortcuts and without, and what is to be tried in it:
 # Derf, DyT and DyISRU at a tuned start, and SkipInit, which has no norm. `make experiments` leaves

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
@@ -48,6 +49,29 @@ def _derf(slope: float) -> Norm:
     return lambda width: layers.Derf(width, alpha)
 
 
+class Curve(nn.Module):
+    """weight function(alpha x) + bias: DyT with another function in the place of tanh."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor], width: int, alpha: float) -> None:
+        super().__init__()
+        self.function = function
+        self.alpha = nn.Parameter(torch.tensor([alpha]))
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * self.function(self.alpha * x) + self.bias
+
+
+def _curve(function: Callable[[Tensor], Tensor]) -> Contender:
+    """The curve as DyT starts: slope 0.5 at 0."""
+
+    def from_slope(slope: float) -> Norm:
+        return lambda width: Curve(function, width, slope)
+
+    return Contender("alpha 0.5", from_slope(0.5), from_slope=from_slope)
+
+
 def _softcap(width: int) -> nn.Module:
     """functional.softcap as a layer: DyT with alpha 1 and scale CAP that learns nothing."""
     return layers.DyT(width, 1.0, CAP, bias=False).requires_grad_(False)
@@ -85,6 +109,9 @@ CONTENDERS = {
     "derf": Contender("alpha 0.5, shift 0: slope 0.56, level 1", layers.Derf, from_slope=_derf),
     "dyt_tuned": Contender(TUNED, _dyt_1(0.5), from_slope=_dyt_1),
     "dyisru_tuned": Contender(TUNED, _dyisru_1(0.5), from_slope=_dyisru_1),
+    "line": _curve(nn.Identity()),  # these three beside DyT: what a bound does, and what a bend
+    "clip": _curve(nn.Hardtanh()),
+    "arsinh": _curve(torch.asinh),
     "softcap": Contender(f"cap {CAP:g}: slope 1, level {CAP:g}, learns nothing", _softcap),
     "qk_norm": Contender("RMSNorm on queries and keys, no other norm, eps 1e-5", qk=_rms_rows),
     "rms_norm_qk": Contender("rms_norm with qk_norm, eps 1e-5", _rms_rows, qk=_rms_rows),
