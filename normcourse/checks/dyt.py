@@ -1,24 +1,24 @@
-"""Checks of lesson 05: bounds of tanh layers,
-DyT's backward, RMSNorm to DyT, attention with a softcap.
+"""Checks of lesson 05: the separated equation, another curve, RMSNorm to the paper's DyT, DyT's
+backward, its bounds, and the norms of a trained network swapped.
 
-Each table below maps what a check says to the wrong formula that earns it; v holds the values of
-one call.
+Tables map what a check says to the wrong answer that earns it; v holds the values of one call.
 """
 
+import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from normcourse import draw
-from normcourse.checks.probes import call
-from normcourse.checks.verdict import exercise, expect, parts
-from normlib import functional, gradients
+from normcourse import draw, training
+from normcourse.checks.probes import calls, forbid, same_gradients
+from normcourse.checks.values import describe, is_expression
+from normcourse.checks.verdict import Slip, exercise, expect, parts
+from normlib import gradients, layers, surgery
 
 BEND = 4 / (3 * math.sqrt(3))
-CAP = 3.0  # not sqrt(d) = 2: a scale in the wrong place must show
 BOUNDS = {  # name: (value, {message: wrong value}); sqrt(D) tanh(alpha x), D = 64, alpha = 2
     "Lipschitz constant": (
         16.0,
@@ -58,12 +58,12 @@ BOUNDS = {  # name: (value, {message: wrong value}); sqrt(D) tanh(alpha x), D = 
     "output length": (
         13.0,
         {
-            "an article's sqrt(D) |w|: the official form has no sqrt(D), "
+            "an article's sqrt(D) |w|: the paper's form has no sqrt(D), "
             "and the bias is missing.": 40.0,
             "the bias moves the output too.": 5.0,
             "|w| + |b| is a bound, but never near: "
             "gain and bias act on different coordinates.": 17.0,
-            "the official form has no sqrt(D).": math.hypot(40, 12),
+            "the paper's form has no sqrt(D).": math.hypot(40, 12),
             "tanh reaches at most 1, whatever alpha is.": math.hypot(10, 12),
             "that is the bias alone.": 12.0,
         },
@@ -81,10 +81,10 @@ DX = {
         v.g * v.alpha * (1 - torch.tanh(v.alpha * v.x) ** 2)
     ),
     "dx: the scale outside and the 1/scale inside cancel: the factor is alpha.": lambda v: (
-        v.g * v.alpha * v.slope * 2
+        v.g * v.alpha * v.slope * v.scale
     ),
     "dx: the scale outside and the 1/scale inside cancel; you kept the one inside.": lambda v: (
-        v.g * v.alpha * v.slope / 2
+        v.g * v.alpha * v.slope / v.scale
     ),
 }
 DALPHA = {
@@ -101,166 +101,402 @@ DALPHA = {
     ),
     "dalpha: the inner derivative in alpha is x.": lambda v: total(v.g * v.slope),
     "dalpha: the gain is missing.": lambda v: total(v.dy * v.x * v.slope),
-    "dalpha: scale outside and 1/scale inside cancel.": lambda v: total(v.g * v.x * v.slope) * 2,
+    "dalpha: scale outside and 1/scale inside cancel.": lambda v: (
+        total(v.g * v.x * v.slope) * v.scale
+    ),
     "dalpha: scale outside and 1/scale inside cancel; you kept the one inside.": lambda v: (
-        total(v.g * v.x * v.slope) / 2
+        total(v.g * v.x * v.slope) / v.scale
     ),
 }
 DWEIGHT = {
-    "dweight: one row a token; sum over the rows.": lambda v: v.dy * 2 * v.t,
+    "dweight: one row a token; sum over the rows.": lambda v: v.dy * v.scale * v.t,
     "dweight: the gain multiplies scale tanh, so scale stays.": lambda v: (v.dy * v.t).sum(0),
-    "dweight: sum over the rows, do not average.": lambda v: (v.dy * 2 * v.t).mean(0),
+    "dweight: sum over the rows, do not average.": lambda v: (v.dy * v.scale * v.t).mean(0),
     "dweight: the factor is what the gain multiplies, scale tanh, not x.": lambda v: (
         v.dy * v.x
     ).sum(0),
-    "dweight: dy, not w dy; the gain is not multiplied by itself.": lambda v: (v.g * 2 * v.t).sum(
-        0
-    ),
+    "dweight: dy, not w dy; the gain is not multiplied by itself.": lambda v: (
+        v.g * v.scale * v.t
+    ).sum(0),
 }
 DBIAS = {
     "dbias: one row a token; sum over the rows.": lambda v: v.dy,
     "dbias: sum over the rows, do not average.": lambda v: v.dy.mean(0),
     "dbias: the bias is added after the gain; dy, not w dy.": lambda v: v.g.sum(0),
 }
-OFFICIAL_ALPHA = {
-    "alpha: 1/rho belongs to scale sqrt(D); folded, sqrt(D) divides it as well.": lambda v: (
-        1 / v.rho
+
+
+@exercise("Exercise 1 (separate and integrate)")
+def separation(separated, integral) -> None:
+    """g(y) and G(y) of the separated EQ-DYT-ODE at D = 64, as SymPy expressions in y."""
+    import sympy  # takes half a second, and lesson 05 has it already
+
+    y = sympy.Symbol("y", real=True)
+    expect(separated, 64 / (64 - y**2), _separated_slips(y), "g")
+    if is_expression(integral):
+        start = integral.subs([(symbol, 0) for symbol in integral.free_symbols])
+        if start.is_number and start.is_finite and abs(complex(start)) > 1e-9:
+            expect(integral, _integral(sympy, y), _integral_slips(sympy, y), "G")
+            raise Slip("G(0) is not 0: subtract the constant, then y = 0 lies at x = 0.")
+    expect(integral, _integral(sympy, y), _integral_slips(sympy, y), "G")
+
+
+def _separated_slips(y) -> dict:
+    return {
+        "g: this is the bracket itself; it is on the right, so divide by it.": 1 - y**2 / 64,
+        "g: the numerator is D = 64; multiply numerator and denominator by D.": 1 / (64 - y**2),
+        "g: the sign of y^2 is a minus.": 64 / (64 + y**2),
+        "g: the two terms of the denominator have changed places.": 64 / (y**2 - 64),
+        "g: y is squared in the equation.": 8 / (8 - y),
+        "g: y^2 is divided by D in the equation.": 1 / (1 - y**2),
+        "g: y^2 is divided by D, not by its root.": 1 / (1 - y**2 / 8),
+        "g: only the fraction with 8 - y is there; add the one with 8 + y.": 4 / (8 - y),
+        "g: only the fraction with 8 + y is there; add the one with 8 - y.": 4 / (8 + y),
+        "g: A + B = sqrt(D) = 8, so each of the two numerators is 4.": 2 * 64 / (64 - y**2),
+        "g: with the numerators 1 and 1 the sum has 16 on top, not 64.": 16 / (64 - y**2),
+    }
+
+
+def _integral(sympy, y):
+    return 4 * sympy.log((8 + y) / (8 - y))
+
+
+def _integral_slips(sympy, y) -> dict:
+    log = sympy.log
+    return {
+        "G: the integral of 1/(8 - y) is -ln(8 - y): the derivative of 8 - y is -1.": (
+            4 * log(8 - y) + 4 * log(8 + y) - 8 * log(8)
+        ),
+        "G: that sign again, and G(0) is not 0: the integral of 1/(8 - y) is -ln(8 - y).": (
+            4 * log(8 - y) + 4 * log(8 + y)
+        ),
+        "G: the quotient is upside down; G grows with y.": -_integral(sympy, y),
+        "G: the factor sqrt(D)/2 = 4 is missing.": _integral(sympy, y) / 4,
+        "G: the factor is sqrt(D)/2 = 4, half of that.": 2 * _integral(sympy, y),
+        "G: the factor is sqrt(D)/2, not D/2.": 8 * _integral(sympy, y),
+        "G: artanh(y/8) = G / 8; here the factor sqrt(D) is missing.": _integral(sympy, y) / 8,
+        "G: this is g; integrate it.": 64 / (64 - y**2),
+        "G: this is the derivative of g; integrate.": 128 * y / (64 - y**2) ** 2,
+        "G: y - 8 is negative between -8 and 8, and has no real logarithm; take 8 - y.": (
+            4 * log(8 + y) - 4 * log(y - 8)
+        ),
+        "G: one half is missing, that of the fraction with 8 - y.": 4 * log((8 + y) / 8),
+        "G: one half is missing, that of the fraction with 8 + y.": -4 * log((8 - y) / 8),
+    }
+
+
+@exercise("Exercise 2 (another curve)")
+def another_curve(student: Callable) -> None:
+    """student(x, rho, width): the solution of y' = (1 - |y| / sqrt(D)) / rho with y(0) = 0."""
+    cases = [
+        {"x": 3 * draw(3, 5, seed=5), "rho": 1.7, "width": 9},
+        {"x": 2 * draw(2, 3, 4, seed=6), "rho": 0.6, "width": 16},
+    ]
+    slips = {message: _curve(wrong) for message, wrong in CURVES.items()}
+    reference = _curve(lambda v: v.sign * v.level * (1 - torch.exp(-v.size / (v.rho * v.level))))
+    calls(student, reference, *cases, slips=slips)
+    same_gradients(student, reference, cases[0])
+
+
+def _curve(formula: Callable) -> Callable:
+    """A function of (x, rho, width) from one of v: x, its sign and size, rho, level sqrt(D)."""
+
+    def curve(x: Tensor, rho: float, width: int) -> Tensor:
+        level = math.sqrt(width)
+        return formula(SimpleNamespace(x=x, sign=x.sign(), size=x.abs(), rho=rho, level=level))
+
+    return curve
+
+
+CURVES = {
+    "for x < 0 the slope has to fall, too: the curve is odd, y(-x) = -y(x).": lambda v: (
+        v.level * (1 - torch.exp(-v.x / (v.rho * v.level)))
     ),
-    "alpha: sqrt(D) divides x inside tanh, so it divides alpha.": lambda v: v.root / v.rho,
-    "alpha: rho divides x; a larger rho means a smaller alpha.": lambda v: v.rho / v.root,
-    "alpha: the root of D, not D.": lambda v: 1 / (v.rho * v.root**2),
-    "alpha: 0.5 is the official start, not the derived curve.": lambda v: 0.5,
-    "alpha: rho is the root mean square already; no further root.": lambda v: (
-        1 / (v.rho**0.5 * v.root)
+    "y has the sign of x; your curve is the same on both sides.": lambda v: (
+        v.level * (1 - torch.exp(-v.size / (v.rho * v.level)))
     ),
-    "alpha: rho is a root mean square, and enters once, not squared.": lambda v: (
-        1 / (v.rho**2 * v.root)
+    "for x < 0 your curve is 0; it has to mirror the other side.": lambda v: (
+        v.level * (1 - torch.exp(-v.x.clamp(min=0) / (v.rho * v.level)))
     ),
-}
-OFFICIAL_WEIGHT = {
-    "weight: the level is |w| sqrt(D); with this gain it is |w|, and the slope at 0 is sqrt(D) "
-    "times too small.": lambda v: v.w,
-    "weight: the trained gain is left behind; it multiplies sqrt(D).": lambda v: torch.full_like(
-        v.w, v.root
+    "the integral of 1/(sqrt(D) - y) has a minus sign; yours grows without limit.": lambda v: (
+        v.sign * v.level * (torch.exp(v.size / (v.rho * v.level)) - 1)
     ),
-    "weight: the trained gain is left behind, and sqrt(D) is missing.": lambda v: torch.ones_like(
-        v.w
+    "the constant: y = 0 at x = 0, so the 1 in front of the exponential stays.": lambda v: (
+        -v.sign * v.level * torch.exp(-v.size / (v.rho * v.level))
     ),
-    "weight: multiply by sqrt(D); alpha is what is divided.": lambda v: v.w / v.root,
-    "weight: the root of D, not D.": lambda v: v.w * v.root**2,
-    "weight: rho is in alpha already; the level is |w| sqrt(D) for every rho.": lambda v: (
-        v.w * v.root / v.rho
+    "that is the curve of the lesson; here |y| stands in the equation, not y^2.": lambda v: (
+        v.level * torch.tanh(v.x / (v.rho * v.level))
     ),
-}
-ATTENTION = {
-    "masked before the cap: softcap turns -inf into -cap, "
-    "and the future leaks in (onnx #7865).": lambda v: v.cap_of(masked(v.logits)).softmax(-1),
-    "the cap is missing; tanh lies between -1 and 1, so multiply by cap.": lambda v: attend(
-        (v.logits / v.cap).tanh()
+    "the factor sqrt(D) in front is missing: where is the slope 0?": lambda v: (
+        v.sign * (1 - torch.exp(-v.size / (v.rho * v.level)))
     ),
-    "divide by cap inside tanh, or the slope at 0 is not 1.": lambda v: attend(
-        v.cap * v.logits.tanh()
+    "sqrt(D) is missing inside: the slope at 0 has to be 1/rho.": lambda v: (
+        v.sign * v.level * (1 - torch.exp(-v.size / v.rho))
     ),
-    "logit times tanh caps nothing; the factor is cap (unsloth-zoo #593).": lambda v: attend(
-        v.logits * (v.logits / v.cap).tanh()
+    "inside, sqrt(D) divides x; you multiply by it.": lambda v: (
+        v.sign * v.level * (1 - torch.exp(-v.size * v.level / v.rho))
     ),
-    "that is a hard clip; softcap is smooth.": lambda v: attend(v.logits.clamp(-v.cap, v.cap)),
-    "there is no cap in it.": lambda v: attend(v.logits),
-    "divide the logits by sqrt(d).": lambda v: attend(v.cap_of(v.logits * v.root)),
-    "divide by sqrt(d), not by d.": lambda v: attend(v.cap_of(v.logits / v.root)),
-    "scale first, then cap; in your order the cap is cap / sqrt(d).": lambda v: attend(
-        v.cap_of(v.logits * v.root) / v.root
+    "sqrt(D) is missing, inside and in front.": lambda v: v.sign * (1 - torch.exp(-v.size / v.rho)),
+    "rho is missing: the slope at 0 has to be 1/rho.": lambda v: (
+        v.sign * v.level * (1 - torch.exp(-v.size / v.level))
     ),
-    "no causal mask: row i may look at columns 0 to i.": lambda v: v.cap_of(v.logits).softmax(-1),
-    "a token may see itself; mask only what comes after it.": lambda v: masked(
-        v.cap_of(v.logits), 0
-    ).softmax(-1),
-    "masked after the softmax: the rows no longer sum to 1.": lambda v: (
-        v.cap_of(v.logits).softmax(-1).tril()
+    "a larger rho means a smaller slope: rho divides x.": lambda v: (
+        v.sign * v.level * (1 - torch.exp(-v.size * v.rho / v.level))
     ),
-    "masked with 0 before the softmax: exp(0) is 1; fill with -inf.": lambda v: (
-        v.cap_of(v.logits).tril().softmax(-1)
+    "the root of D, not D.": lambda v: (
+        v.sign * v.level**2 * (1 - torch.exp(-v.size / (v.rho * v.level**2)))
     ),
-    "the mask is upside down: row i may look at columns 0 to i.": lambda v: (
-        v.cap_of(v.logits).masked_fill(~v.past.T, -math.inf).softmax(-1)
-    ),
-    "rows are queries, columns keys: q @ k.T, not k @ q.T.": lambda v: attend(v.cap_of(v.logits.T)),
-    "softmax runs over the keys, the last axis.": lambda v: masked(v.cap_of(v.logits)).softmax(0),
-    "the cap belongs on the logits, before the softmax.": lambda v: v.cap_of(attend(v.logits)),
-    "these are logits; the softmax is missing.": lambda v: masked(v.cap_of(v.logits)),
+    "that is the line of a size frozen altogether.": lambda v: v.x / v.rho,
 }
 
 
-@exercise("Exercise 1 (four bounds)")
+@exercise("Exercise 3 (RMSNorm to the paper's DyT)")
+def to_paper_form(student: Callable) -> None:
+    """student(weight, rho) -> (alpha (1,), weight (D,)).  [EQ-DYT-SOLUTION] [EQ-DYT]"""
+
+    def tensors(weight: Tensor, rho: float) -> tuple:
+        alpha, gain = parts(student(weight, rho), "alpha", "weight")
+        if isinstance(alpha, float):
+            alpha = weight.new_full((1,), alpha)
+        return alpha, gain
+
+    cases = [{"weight": draw(16, seed=2), "rho": 3.0}, {"weight": draw(9, seed=3), "rho": 0.4}]
+    slips = {text: _paper_slip(alpha=wrong) for text, wrong in PAPER_ALPHA.items()}
+    slips |= {text: _paper_slip(gain=wrong) for text, wrong in PAPER_WEIGHT.items()}
+    calls(tensors, _paper_slip(), *cases, slips=slips, what=("alpha", "weight"))
+
+
+def _paper_slip(alpha: Callable | None = None, gain: Callable | None = None) -> Callable:
+    """The right answer, but for what is given; wrong functions take (weight, rho, root of D)."""
+    alpha = alpha or (lambda weight, rho, root: 1 / (rho * root))
+    gain = gain or (lambda weight, rho, root: weight * root)
+
+    def answer(weight: Tensor, rho: float) -> tuple[Tensor, Tensor]:
+        root = math.sqrt(len(weight))
+        return weight.new_full((1,), alpha(weight, rho, root)), gain(weight, rho, root)
+
+    return answer
+
+
+PAPER_ALPHA = {
+    "alpha: 1/rho belongs to kappa = sqrt(D); for kappa = 1 it is divided by sqrt(D).": (
+        lambda weight, rho, root: 1 / rho
+    ),
+    "alpha: sqrt(D) divides x inside tanh, so it divides alpha.": (
+        lambda weight, rho, root: root / rho
+    ),
+    "alpha: rho divides x; a larger rho means a smaller alpha.": (
+        lambda weight, rho, root: rho / root
+    ),
+    "alpha: the root of D, not D.": lambda weight, rho, root: 1 / (rho * root**2),
+    "alpha: 0.5 is the start of the paper, not the derived curve.": lambda weight, rho, root: 0.5,
+    "alpha: rho is a root already; no further root.": lambda weight, rho, root: (
+        1 / (rho**0.5 * root)
+    ),
+    "alpha: rho enters once, not squared.": lambda weight, rho, root: 1 / (rho**2 * root),
+    "alpha: rho is missing.": lambda weight, rho, root: 1 / root,
+}
+PAPER_WEIGHT = {
+    "weight: the curve ends at |w| sqrt(D); with this gain it ends at |w|, and its slope at 0 is "
+    "sqrt(D) times too small.": lambda weight, rho, root: weight,
+    "weight: the trained gain is left behind; it multiplies sqrt(D).": lambda weight, rho, root: (
+        torch.full_like(weight, root)
+    ),
+    "weight: the trained gain is left behind, and sqrt(D) is missing.": lambda weight, rho, root: (
+        torch.ones_like(weight)
+    ),
+    "weight: multiply by sqrt(D); alpha is what is divided.": lambda weight, rho, root: (
+        weight / root
+    ),
+    "weight: the root of D, not D.": lambda weight, rho, root: weight * root**2,
+    "weight: rho is in alpha already; the curve ends at |w| sqrt(D) for each rho.": (
+        lambda weight, rho, root: weight * root / rho
+    ),
+}
+
+
+@exercise("Exercise 4 (the backward pass of DyT)")
+def dyt_backward(student: Callable) -> None:
+    """student(dy, x, alpha, weight, scale) -> (dx, dalpha, dweight, dbias).  [EQ-DYT-GRAD]"""
+    cases = [_backward_case(3, 5, 0.7, 2.0), _backward_case(6, 4, 1.3, 0.6)]
+    slips = {}
+    for part, table in enumerate((DX, DALPHA, DWEIGHT, DBIAS)):
+        slips |= {text: _backward_slip(part, wrong) for text, wrong in table.items()}
+    names = ("dx", "dalpha", "dweight", "dbias")
+    calls(forbid(student, "autograd", "normlib"), _backward, *cases, slips=slips, what=names)
+
+
+def _backward_case(rows: int, width: int, alpha: float, scale: float) -> dict:
+    return {
+        "dy": draw(rows, width),
+        "x": draw(rows, width, seed=1),
+        "alpha": torch.tensor([alpha], dtype=torch.float64),
+        "weight": torch.linspace(0.5, 2.5, width, dtype=torch.float64),
+        "scale": scale,
+    }
+
+
+def _backward(dy, x, alpha, weight, scale) -> tuple[Tensor, ...]:
+    return gradients.dyt_backward(dy, x, alpha, weight, torch.zeros_like(weight), scale=scale)
+
+
+def _backward_slip(part: int, wrong: Callable) -> Callable:
+    """The right answer, but for one part."""
+
+    def answer(dy, x, alpha, weight, scale) -> list[Tensor]:
+        t = torch.tanh(alpha * x / scale)
+        v = SimpleNamespace(
+            dy=dy, x=x, alpha=alpha, scale=scale, t=t, g=weight * dy, slope=1 - t**2
+        )
+        right = list(_backward(dy, x, alpha, weight, scale))
+        right[part] = wrong(v)
+        return right
+
+    return answer
+
+
+@exercise("Exercise 5 (four bounds)")
 def bounds(student: tuple) -> None:
     """student: (Lipschitz constant, smoothness, spectral norm, output length), by hand."""
     for got, (name, (want, slips)) in zip(parts(student, *BOUNDS), BOUNDS.items(), strict=True):
-        expect(
-            got, want, {f"{name}: {text}": v for text, v in slips.items()}, f"the {name}", rtol=5e-3
+        wrong = {f"{name}: {text}": value for text, value in slips.items()}
+        expect(got, want, wrong, f"the {name}", rtol=5e-3)
+
+
+@exercise("Exercise 6 (the swap)")
+def swap(student: Callable) -> None:
+    """student(net, pictures) -> a copy of the Transformer with DyT in the place of each RMSNorm."""
+    for seed, (depth, width) in enumerate(((1, 16), (2, 24))):
+        net = _restless(depth, width, seed)
+        pictures = draw(40, 64, seed=20 + seed)
+        before = copy.deepcopy(net.state_dict())
+        got = student(net, pictures.clone())
+        _check_swapped(got, net, before)
+        want = net(pictures).detach()
+        logits = got(pictures).detach()
+        allowed = 1.3 * _off(_converted(net, pictures)(pictures), want)
+        if not _off(logits, want) <= allowed:
+            for message, wrong in SWAPS.items():
+                if torch.allclose(logits, _converted(net, pictures, **wrong)(pictures)):
+                    raise Slip(message)
+            raise Slip(
+                f"the answers are off by {_off(logits, want):.2f} of their size; with the derived "
+                f"constants it is {allowed / 1.3:.2f}. Print α and the gain of each DyT."
+            )
+
+
+def _restless(depth: int, width: int, seed: int) -> nn.Module:
+    """A network as training leaves it: with gains, biases and sizes of its own."""
+    net = training.transformer(layers.RMSNorm, depth=depth, width=width, heads=2, seed=seed)
+    with torch.no_grad():
+        for block in net[3:-3]:  # the stream grows from norm to norm
+            writer = [m for m in block.branch.modules() if isinstance(m, nn.Linear)][-1]
+            writer.weight.mul_(4)
+        for number, module in enumerate(net.modules()):
+            if isinstance(module, layers.RMSNorm):
+                module.weight.copy_(1.5 + 0.3 * draw(width, seed=30 + number))
+    return net
+
+
+def _check_swapped(got, net: nn.Module, before: dict) -> None:
+    after = net.state_dict()
+    if list(after) != list(before) or any(not torch.equal(after[k], before[k]) for k in before):
+        raise Slip("the net that was passed in has changed. Work on copy.deepcopy(net).")
+    if not isinstance(got, nn.Module):
+        raise Slip(f"expected a network, got {describe(got)}. Return the copy.")
+    kinds = [type(module).__name__ for module in got.modules()]
+    norms = [type(module).__name__ for module in net.modules()].count("RMSNorm")
+    if "RMSNorm" in kinds:
+        raise Slip(f"{kinds.count('RMSNorm')} of {norms} RMSNorm are left, the last norm included.")
+    if kinds.count("DyT") != norms:
+        raise Slip(f"expected {norms} layers.DyT, found {kinds.count('DyT')}.")
+    hooks = [module for module in net.modules() if module._forward_pre_hooks]
+    if hooks or any(module._forward_hooks for module in net.modules()):
+        raise Slip("your hooks are still on the net that was passed in: call handle.remove().")
+    if any(module.scale != 1 for module in got.modules() if isinstance(module, layers.DyT)):
+        raise Slip("the paper's form has the scale 1: leave `scale` out and fold it (exercise 3).")
+
+
+def _off(logits: Tensor, want: Tensor) -> float:
+    return ((logits - want).norm() / want.norm()).item()
+
+
+def _converted(net: nn.Module, pictures: Tensor, **wrong) -> nn.Module:
+    """The net with DyT in it; `wrong` replaces alpha or gain, functions of what is known."""
+    known: Iterator[SimpleNamespace] = iter(_known(net, pictures))
+
+    def new(norm: nn.Module) -> nn.Module:
+        v = next(known)
+        alpha = wrong.get("alpha", lambda v: 1 / (v.rho * v.root))(v)
+        gain = wrong.get("gain", lambda v: v.gain * v.root)(v)
+        dyt = layers.DyT(len(norm.weight), alpha_init=alpha, bias=False)
+        dyt.weight = nn.Parameter(gain.detach())
+        return dyt
+
+    return surgery.replace(copy.deepcopy(net), layers.RMSNorm, new)[0]
+
+
+@torch.no_grad()
+def _known(net: nn.Module, pictures: Tensor) -> list[SimpleNamespace]:
+    """Of each norm, in order: the size of its rows, of the first norm's rows, the gain, ..."""
+    found = []
+
+    def note(norm: nn.Module, inputs: tuple) -> None:
+        rows = inputs[0]
+        rho = rows.square().mean().sqrt().item()
+        first = found[0].rho if found else rho
+        found.append(
+            SimpleNamespace(
+                rho=rho,
+                first=first,
+                length=rows.square().sum(-1).mean().sqrt().item(),
+                gain=norm.weight,
+                root=math.sqrt(len(norm.weight)),
+            )
         )
 
-
-@exercise("Exercise 2 (the backward of DyT)")
-def dyt_backward(student: Callable) -> None:
-    """student(dy, x, alpha, weight, scale) -> (dx, dalpha, dweight, dbias); dy and x (3, 5)."""
-    dy = draw(3, 5)
-    x = draw(3, 5, seed=1)
-    w = torch.linspace(0.5, 2.5, 5, dtype=torch.float64)
-    alpha = torch.tensor([0.7], dtype=torch.float64)
-    got = call(student, dy=dy, x=x, alpha=alpha, weight=w, scale=2.0)
-    names = ("dx", "dalpha", "dweight", "dbias")
-    want = gradients.dyt_backward(dy, x, alpha, w, torch.zeros_like(w), scale=2.0)
-    t = torch.tanh(alpha * x / 2)
-    v = SimpleNamespace(dy=dy, x=x, alpha=alpha, g=w * dy, t=t, slope=1 - t**2)
-    tables = (DX, DALPHA, DWEIGHT, DBIAS)
-    for name, part, truth, table in zip(names, parts(got, *names), want, tables, strict=True):
-        expect(part, truth, _values(table, v), name)
+    norms = [module for module in net.modules() if isinstance(module, layers.RMSNorm)]
+    handles = [norm.register_forward_pre_hook(note) for norm in norms]
+    net(pictures)
+    for handle in handles:
+        handle.remove()
+    return found
 
 
-@exercise("Exercise 3 (RMSNorm to the official DyT)")
-def official(student: Callable) -> None:
-    """student(weight, rho) -> (alpha (1,), weight (D,)); D = 16."""
-    w = draw(16, seed=2)
-    rho = 3.0
-    alpha, weight = parts(call(student, weight=w, rho=rho), "alpha", "weight")
-    v = SimpleNamespace(w=w, rho=rho, root=4.0)
-    one = torch.ones(1, dtype=torch.float64)
-    if isinstance(alpha, float):
-        alpha = one * alpha
-    alphas = {message: one * wrong for message, wrong in _values(OFFICIAL_ALPHA, v).items()}
-    expect(alpha, one / (rho * v.root), alphas, "alpha")
-    expect(weight, w * v.root, _values(OFFICIAL_WEIGHT, v), "the weight")
-
-
-@exercise("Exercise 4 (causal attention with a cap)")
-def capped_attention(student: Callable) -> None:
-    """student(q, k, cap) -> probabilities (6, 6); q and k (6, 4)."""
-    q = 3 * draw(6, 4, seed=3)
-    k = draw(6, 4, seed=4)
-    logits = q @ k.T / 2
-    past = torch.ones(6, 6, dtype=torch.bool).tril()
-    v = SimpleNamespace(logits=logits, cap=CAP, root=2.0, past=past, cap_of=_capped)
-    want = attend(_capped(logits))
-    expect(call(student, q=q, k=k, cap=CAP), want, _values(ATTENTION, v), "the probabilities")
+SWAPS = {
+    "that is the DyT of the opening: α = 0.5, and the gain as it was.": {
+        "alpha": lambda v: 0.5,
+        "gain": lambda v: v.gain,
+    },
+    "the gain is right, and α is still 0.5: it needs the size of the rows.": {
+        "alpha": lambda v: 0.5
+    },
+    "α is right; the gain has to be multiplied by sqrt(D), or the curve ends too low.": {
+        "gain": lambda v: v.gain
+    },
+    "the trained gain is left behind: it multiplies sqrt(D).": {
+        "gain": lambda v: torch.full_like(v.gain, v.root)
+    },
+    "the trained gain is left behind, and sqrt(D) is missing.": {
+        "gain": lambda v: torch.ones_like(v.gain)
+    },
+    "α is 1/ρ, which belongs to the scale sqrt(D); in the paper's form it is divided by it.": {
+        "alpha": lambda v: 1 / v.rho
+    },
+    "neither constant is folded: α = 1/ρ and the old gain belong to no form of the curve.": {
+        "alpha": lambda v: 1 / v.rho,
+        "gain": lambda v: v.gain,
+    },
+    "each norm reads rows of its own size; you use the first norm's for all.": {
+        "alpha": lambda v: 1 / (v.first * v.root)
+    },
+    "the size of rows of 1 is not theirs: ρ is missing in α.": {"alpha": lambda v: 1 / v.root},
+    "ρ is upside down: larger rows need a smaller α.": {"alpha": lambda v: v.rho / v.root},
+    "ρ is the root MEAN square; you took the length of a row.": {
+        "alpha": lambda v: 1 / (v.length * v.root)
+    },
+}
 
 
 def total(t: Tensor) -> Tensor:
     return t.sum().reshape(1)
-
-
-def masked(logits: Tensor, diagonal: int = 1) -> Tensor:
-    """-inf from the given diagonal on."""
-    future = torch.ones(logits.shape, dtype=torch.bool).triu(diagonal)
-    return logits.masked_fill(future, -math.inf)
-
-
-def attend(logits: Tensor) -> Tensor:
-    return masked(logits).softmax(-1)
-
-
-def _capped(logits: Tensor) -> Tensor:
-    return functional.softcap(logits, CAP)
-
-
-def _values(table: dict[str, Callable], v: SimpleNamespace) -> dict[str, Tensor]:
-    return {message: wrong(v) for message, wrong in table.items()}
