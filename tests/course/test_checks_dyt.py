@@ -1,166 +1,133 @@
 """The checks of lesson 05 name the slips people make, and accept answers written otherwise."""
 
+import copy
 import math
 
 import pytest
+import sympy
 import torch
+from torch import nn
 
 from normcourse.checks import dyt as check
+from normlib import layers, surgery
+from tests.course.solutions import load
 
-BEND = 4 / (3 * math.sqrt(3))
-
-
-def in_place(first, *arguments):
-    return first.mul_(2)
-
-
-@pytest.mark.parametrize("name, argument", [("dyt_backward", "dy"), ("official", "weight")])
-def test_writing_into_an_input_is_named(name, argument):
-    assert f"{argument} was changed in place" in getattr(check, name)(in_place)
+pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
+y = sympy.Symbol("y", real=True)
+log = sympy.log
+G = 64 / (64 - y**2)
+INTEGRAL = 4 * log((8 + y) / (8 - y))
 
 
-def test_attention_that_writes_into_q_is_named():
-    assert "q was changed in place" in check.capped_attention(in_place)
+@pytest.mark.parametrize(
+    "separated, integral",
+    [
+        (4 / (8 - y) + 4 / (8 + y), 8 * sympy.atanh(y / 8)),
+        (1 / (1 - (y / 8) ** 2), 4 * log(8 + y) - 4 * log(8 - y)),
+        (G, sympy.integrate(G, y) - sympy.integrate(G, y).subs(y, 0)),
+    ],
+    ids=["artanh", "two logarithms", "SymPy's"],
+)
+def test_the_separated_equation_may_be_written_otherwise(separated, integral):
+    assert check.separation(separated, integral).startswith("[ok]")
 
 
-BOUNDS = (16.0, 24.634, 64.0, 13.0)
+WRONG_SEPARATIONS = {
+    "the bracket": (1 - y**2 / 64, INTEGRAL, "divide by it"),
+    "no numerator": (1 / (64 - y**2), INTEGRAL, "numerator is D"),
+    "plus": (64 / (64 + y**2), INTEGRAL, "minus"),
+    "sign of g": (-G, INTEGRAL, "changed places"),
+    "y not squared": (1 / (1 - y / 8), INTEGRAL, "squared"),
+    "no D": (1 / (1 - y**2), INTEGRAL, "divided by D in"),
+    "root of D": (1 / (1 - y**2 / 8), INTEGRAL, "not by its root"),
+    "one fraction": (4 / (8 - y), INTEGRAL, "add the one"),
+    "numerators of 8": (8 / (8 - y) + 8 / (8 + y), INTEGRAL, "each of the two numerators"),
+    "numerators of 1": (1 / (8 - y) + 1 / (8 + y), INTEGRAL, "16 on top"),
+    "minus forgotten": (G, 4 * log(8 - y) + 4 * log(8 + y), "that sign again"),
+    "minus forgotten, from 0": (G, 4 * log(64 - y**2) - 4 * log(64), "derivative of 8 - y"),
+    "upside down": (G, -INTEGRAL, "upside down"),
+    "factor forgotten": (G, log((8 + y) / (8 - y)), "sqrt(D)/2 = 4 is missing"),
+    "factor of 8": (G, 2 * INTEGRAL, "half of that"),
+    "factor of 32": (G, 8 * INTEGRAL, "not D/2"),
+    "artanh": (G, sympy.atanh(y / 8), "artanh"),
+    "not integrated": (G, G, "integrate it"),
+    "differentiated": (G, sympy.diff(G, y), "derivative of g"),
+    "negative argument": (G, 4 * log(8 + y) - 4 * log(y - 8), "no real logarithm"),
+    "a constant": (G, INTEGRAL + 3, "subtract the constant"),
+    "half of it": (G, 4 * log((8 + y) / 8), "with 8 - y"),
+    "the other half": (G, -4 * log((8 - y) / 8), "with 8 + y"),
+    "tripled": (G, 3 * INTEGRAL, "off by"),
+}
 
 
-def test_bounds_may_be_rounded_or_a_list_of_tensors():
-    assert check.bounds(BOUNDS).startswith("[ok]")
-    assert check.bounds((16, 24.6, 64, 13)).startswith("[ok]")
-    assert check.bounds([torch.tensor(value) for value in BOUNDS]).startswith("[ok]")
-
-
-WRONG_BOUNDS = [
-    (0, 2.0, "not undone inside tanh"),
-    (0, 8.0, "brings down an alpha"),
-    (0, 128.0, "none inside"),
-    (0, 0.0, "steepest at 0"),
-    (1, 16.0, "that is the Lipschitz constant"),
-    (1, 32.0, "4 / (3 sqrt(3)) is missing"),
-    (1, 16 * BEND, "a factor 2 is missing"),
-    (1, BEND / 2, "turn alpha into"),
-    (1, 4 * BEND, "sqrt(D) is missing"),
-    (1, 256 * BEND, "once, not squared"),
-    (2, 10.0, "an article's alpha |w|"),
-    (2, 80.0, "not |w|"),
-    (2, 8.0, "sqrt(D) is missing"),
-    (2, 32.0, "alpha is missing"),
-    (2, 112.0, "not their sum"),
-    (2, 16.0, "gain is missing"),
-    (3, 40.0, "an article's sqrt(D) |w|"),
-    (3, 5.0, "bias moves"),
-    (3, 17.0, "different coordinates"),
-    (3, math.hypot(40, 12), "has no sqrt(D)"),
-    (3, math.hypot(10, 12), "whatever alpha is"),
-    (3, 12.0, "bias alone"),
-    (3, 14.0, "off by"),
-]
-
-
-@pytest.mark.parametrize("place, value, message", WRONG_BOUNDS)
-def test_wrong_bound_is_named(place, value, message):
-    answer = list(BOUNDS)
-    answer[place] = value
-    verdict = check.bounds(tuple(answer))
+@pytest.mark.parametrize(
+    "separated, integral, message", WRONG_SEPARATIONS.values(), ids=WRONG_SEPARATIONS
+)
+def test_a_wrong_separation_is_named(separated, integral, message):
+    verdict = check.separation(separated, integral)
     assert verdict.startswith("[x]") and message in verdict
 
 
-def backward(dy, x, alpha, weight, scale):
-    t = torch.tanh(alpha * x / scale)
-    g = weight * dy
-    return {
-        "dy": dy,
-        "x": x,
-        "alpha": alpha,
-        "w": weight,
-        "scale": scale,
-        "t": t,
-        "g": g,
-        "slope": (1 - t**2),
-    }
+def decay(x, rho, width):
+    return torch.exp(-x.abs() / (rho * math.sqrt(width)))
 
 
-PARTS = {
-    "dx": lambda v: v["alpha"] * v["g"] * v["slope"],
-    "dalpha": lambda v: (v["g"] * v["x"] * v["slope"]).sum().reshape(1),
-    "dweight": lambda v: (v["dy"] * v["scale"] * v["t"]).sum(0),
-    "dbias": lambda v: v["dy"].sum(0),
-}
-WRONG_PARTS = {
-    "no alpha": ("dx", lambda v: v["g"] * v["slope"], "factor alpha"),
-    "no gain": ("dx", lambda v: v["dy"] * v["alpha"] * v["slope"], "gain is missing"),
-    "1 - tanh": ("dx", lambda v: v["g"] * v["alpha"] * (1 - v["t"]), "not 1 - tanh"),
-    "tanh": ("dx", lambda v: v["g"] * v["alpha"] * v["t"], "not tanh"),
-    "tanh of x": ("dx", lambda v: v["g"] * v["alpha"] * (1 - v["x"].tanh() ** 2), "you gave it x"),
-    "scale not inside": (
-        "dx",
-        lambda v: v["g"] * v["alpha"] * (1 - torch.tanh(v["alpha"] * v["x"]) ** 2),
-        "scale is missing inside",
+WRONG_CURVES = {
+    "one side": (
+        lambda x, r, d: d**0.5 * (1 - torch.exp(-x / (r * d**0.5))),
+        "the curve is odd",
     ),
-    "scale outside": ("dx", lambda v: PARTS["dx"](v) * v["scale"], "cancel"),
-    "scale inside": ("dx", lambda v: PARTS["dx"](v) / v["scale"], "kept the one inside"),
-    "alpha not summed": ("dalpha", lambda v: v["g"] * v["x"] * v["slope"], "every row and feature"),
-    "alpha summed over rows": (
-        "dalpha",
-        lambda v: (v["g"] * v["x"] * v["slope"]).sum(0),
-        "both axes",
+    "even": (lambda x, r, d: d**0.5 * (1 - decay(x, r, d)), "same on both sides"),
+    "nothing below 0": (
+        lambda x, r, d: d**0.5 * (1 - decay(x.clamp(min=0), r, d)),
+        "mirror the other side",
     ),
-    "alpha averaged": (
-        "dalpha",
-        lambda v: (v["g"] * v["x"] * v["slope"]).mean().reshape(1),
-        "average",
+    "sign of the integral": (
+        lambda x, r, d: x.sign() * d**0.5 * (1 / decay(x, r, d) - 1),
+        "without limit",
     ),
-    "alpha of shape ()": (
-        "dalpha",
-        lambda v: (v["g"] * v["x"] * v["slope"]).sum(),
-        "shape is (1,)",
+    "no constant": (lambda x, r, d: -x.sign() * d**0.5 * decay(x, r, d), "the 1 in front"),
+    "tanh": (lambda x, r, d: d**0.5 * torch.tanh(x / (r * d**0.5)), "curve of the lesson"),
+    "no level": (lambda x, r, d: x.sign() * (1 - decay(x, r, d)), "in front is missing"),
+    "no root inside": (
+        lambda x, r, d: x.sign() * d**0.5 * (1 - torch.exp(-x.abs() / r)),
+        "missing inside",
     ),
-    "alpha for x": (
-        "dalpha",
-        lambda v: (v["alpha"] * v["g"] * v["slope"]).sum().reshape(1),
-        "not alpha",
+    "root upside down": (
+        lambda x, r, d: x.sign() * d**0.5 * (1 - torch.exp(-x.abs() * d**0.5 / r)),
+        "you multiply",
     ),
-    "x forgotten": ("dalpha", lambda v: (v["g"] * v["slope"]).sum().reshape(1), "is x."),
-    "alpha without gain": (
-        "dalpha",
-        lambda v: (v["dy"] * v["x"] * v["slope"]).sum().reshape(1),
-        "gain is missing",
+    "no root at all": (lambda x, r, d: x.sign() * (1 - torch.exp(-x.abs() / r)), "inside and"),
+    "no rho": (lambda x, r, d: x.sign() * d**0.5 * (1 - decay(x, 1, d)), "rho is missing"),
+    "rho upside down": (lambda x, r, d: x.sign() * d**0.5 * (1 - decay(x, 1 / r, d)), "smaller"),
+    "D": (lambda x, r, d: x.sign() * d * (1 - torch.exp(-x.abs() / (r * d))), "not D"),
+    "a line": (lambda x, r, d: x / r, "frozen altogether"),
+    "detached": (
+        lambda x, r, d: (x.sign() * d**0.5 * (1 - decay(x, r, d))).detach(),
+        "no gradient",
     ),
-    "alpha with scale": ("dalpha", lambda v: PARTS["dalpha"](v) * v["scale"], "cancel"),
-    "alpha over scale": (
-        "dalpha",
-        lambda v: PARTS["dalpha"](v) / v["scale"],
-        "kept the one inside",
-    ),
-    "weight not summed": ("dweight", lambda v: v["dy"] * v["scale"] * v["t"], "one row a token"),
-    "weight without scale": ("dweight", lambda v: (v["dy"] * v["t"]).sum(0), "scale stays"),
-    "weight averaged": (
-        "dweight",
-        lambda v: (v["dy"] * v["scale"] * v["t"]).mean(0),
-        "do not average",
-    ),
-    "weight from x": ("dweight", lambda v: (v["dy"] * v["x"]).sum(0), "not x"),
-    "weight twice": ("dweight", lambda v: (v["g"] * v["scale"] * v["t"]).sum(0), "by itself"),
-    "bias not summed": ("dbias", lambda v: v["dy"], "one row a token"),
-    "bias averaged": ("dbias", lambda v: v["dy"].mean(0), "do not average"),
-    "bias with gain": ("dbias", lambda v: v["g"].sum(0), "after the gain"),
+    "doubled": (lambda x, r, d: x.sign() * d**0.5 * (2 - 2 * decay(x, r, d)), "off by"),
 }
 
 
-@pytest.mark.parametrize("part, wrong, message", WRONG_PARTS.values(), ids=WRONG_PARTS)
-def test_wrong_backward_is_named(part, wrong, message):
-    formulas = PARTS | {part: wrong}
-    verdict = check.dyt_backward(lambda *a: tuple(f(backward(*a)) for f in formulas.values()))
-    assert verdict.startswith("[x]") and f"{part}: " in verdict and message in verdict
+@pytest.mark.parametrize("wrong, message", WRONG_CURVES.values(), ids=WRONG_CURVES)
+def test_a_wrong_curve_is_named(wrong, message):
+    verdict = check.another_curve(wrong)
+    assert verdict.startswith("[x]") and message in verdict
 
 
-def test_backward_without_the_bias_is_told_its_parts():
-    verdict = check.dyt_backward(
-        lambda *a: tuple(f(backward(*a)) for f in list(PARTS.values())[:3])
-    )
-    assert "expected a tuple (dx, dalpha, dweight, dbias)" in verdict
+def test_the_curve_may_be_written_with_where():
+    def curve(x, rho, width):
+        level = math.sqrt(width)
+        positive = level * (1 - torch.exp(-x / (rho * level)))
+        negative = level * (torch.exp(x / (rho * level)) - 1)
+        return torch.where(x > 0, positive, negative)
+
+    assert check.another_curve(curve).startswith("[ok]")
+
+
+def root(weight):
+    return math.sqrt(len(weight))
 
 
 def one(value):
@@ -168,101 +135,99 @@ def one(value):
 
 
 WRONG_ALPHAS = {
-    "scale not folded": (lambda w, rho: 1 / rho, "folded"),
-    "multiplied": (lambda w, rho: 4 / rho, "divides alpha"),
-    "upside down": (lambda w, rho: rho / 4, "smaller alpha"),
-    "D for its root": (lambda w, rho: 1 / (rho * 16), "not D"),
-    "the default": (lambda w, rho: 0.5, "official start"),
-    "root of rho": (lambda w, rho: 1 / (rho**0.5 * 4), "no further root"),
-    "rho squared": (lambda w, rho: 1 / (rho**2 * 4), "not squared"),
+    "scale not folded": (lambda w, rho: 1 / rho, "for kappa = 1"),
+    "multiplied": (lambda w, rho: root(w) / rho, "divides alpha"),
+    "upside down": (lambda w, rho: rho / root(w), "smaller alpha"),
+    "D for its root": (lambda w, rho: 1 / (rho * len(w)), "not D"),
+    "the default": (lambda w, rho: 0.5, "start of the paper"),
+    "root of rho": (lambda w, rho: 1 / (rho**0.5 * root(w)), "no further root"),
+    "rho squared": (lambda w, rho: 1 / (rho**2 * root(w)), "not squared"),
 }
 
 
 @pytest.mark.parametrize("wrong, message", WRONG_ALPHAS.values(), ids=WRONG_ALPHAS)
-def test_wrong_official_alpha_is_named(wrong, message):
-    verdict = check.official(lambda w, rho: (one(wrong(w, rho)), 4 * w))
+def test_a_wrong_alpha_is_named(wrong, message):
+    verdict = check.to_paper_form(lambda w, rho: (one(wrong(w, rho)), root(w) * w))
     assert verdict.startswith("[x]") and "alpha: " in verdict and message in verdict
 
 
 WRONG_WEIGHTS = {
-    "not folded": (lambda w, rho: w, "level is |w| sqrt(D)"),
-    "gain left behind": (lambda w, rho: torch.full_like(w, 4.0), "left behind; it"),
+    "not folded": (lambda w, rho: w, "ends at |w| sqrt(D); with"),
+    "gain left behind": (lambda w, rho: torch.full_like(w, root(w)), "left behind; it"),
     "fresh gain": (lambda w, rho: torch.ones_like(w), "left behind, and"),
-    "divided": (lambda w, rho: w / 4, "multiply by sqrt(D)"),
-    "D for its root": (lambda w, rho: w * 16, "not D"),
-    "with rho": (lambda w, rho: 4 * w / rho, "rho is in alpha"),
+    "divided": (lambda w, rho: w / root(w), "multiply by sqrt(D)"),
+    "D for its root": (lambda w, rho: w * len(w), "not D"),
+    "with rho": (lambda w, rho: root(w) * w / rho, "rho is in alpha"),
 }
 
 
 @pytest.mark.parametrize("wrong, message", WRONG_WEIGHTS.values(), ids=WRONG_WEIGHTS)
-def test_wrong_official_weight_is_named(wrong, message):
-    verdict = check.official(lambda w, rho: (one(1 / (4 * rho)), wrong(w, rho)))
+def test_a_wrong_weight_is_named(wrong, message):
+    verdict = check.to_paper_form(lambda w, rho: (one(1 / (root(w) * rho)), wrong(w, rho)))
     assert verdict.startswith("[x]") and "weight: " in verdict and message in verdict
 
 
-def test_official_alpha_may_be_a_float():
-    assert check.official(lambda w, rho: (1 / (4 * rho), 4 * w)).startswith("[ok]")
+def test_alpha_may_be_a_float():
+    assert check.to_paper_form(lambda w, rho: (1 / (root(w) * rho), root(w) * w)).startswith("[ok]")
 
 
-def cap_of(logits, cap):
-    return cap * torch.tanh(logits / cap)
+def swapped_with(**wrong):
+    return lambda net, pictures: check._converted(net, pictures, **wrong)
 
 
-def masked(logits, diagonal=1):
-    future = torch.ones(logits.shape, dtype=torch.bool).triu(diagonal)
-    return logits.masked_fill(future, -math.inf)
-
-
-ATTENTIONS = {  # of the logits before the division by sqrt(4) = 2, and the cap
-    "mask first": (lambda raw, c: cap_of(masked(raw / 2), c).softmax(-1), "onnx #7865"),
-    "no factor cap": (
-        lambda raw, c: masked(torch.tanh(raw / 2 / c)).softmax(-1),
-        "multiply by cap",
-    ),
-    "no division by cap": (
-        lambda raw, c: masked(c * torch.tanh(raw / 2)).softmax(-1),
-        "slope at 0",
-    ),
-    "times the logit": (
-        lambda raw, c: masked(raw / 2 * torch.tanh(raw / 2 / c)).softmax(-1),
-        "unsloth-zoo #593",
-    ),
-    "hard clip": (lambda raw, c: masked((raw / 2).clamp(-c, c)).softmax(-1), "hard clip"),
-    "no cap": (lambda raw, c: masked(raw / 2).softmax(-1), "no cap"),
-    "not scaled": (
-        lambda raw, c: masked(cap_of(raw, c)).softmax(-1),
-        "divide the logits by sqrt(d)",
-    ),
-    "scaled by d": (lambda raw, c: masked(cap_of(raw / 4, c)).softmax(-1), "not by d"),
-    "scaled last": (lambda raw, c: masked(cap_of(raw, c) / 2).softmax(-1), "scale first"),
-    "no mask": (lambda raw, c: cap_of(raw / 2, c).softmax(-1), "no causal mask"),
-    "blind to itself": (lambda raw, c: masked(cap_of(raw / 2, c), 0).softmax(-1), "may see itself"),
-    "masked last": (lambda raw, c: cap_of(raw / 2, c).softmax(-1).tril(), "no longer sum"),
-    "masked with 0": (lambda raw, c: cap_of(raw / 2, c).tril().softmax(-1), "exp(0)"),
-    "upside down": (lambda raw, c: masked(cap_of(raw / 2, c).T).T.softmax(-1), "upside down"),
-    "softmax over rows": (lambda raw, c: masked(cap_of(raw / 2, c)).softmax(0), "last axis"),
-    "cap last": (lambda raw, c: cap_of(masked(raw / 2).softmax(-1), c), "before the softmax"),
-    "no softmax": (lambda raw, c: masked(cap_of(raw / 2, c)), "softmax is missing"),
-    "transposed": (lambda raw, c: masked(cap_of(raw.T / 2, c)).softmax(-1), "not k @ q.T"),
-    "halved again": (lambda raw, c: masked(cap_of(raw / 2, c) / 2).softmax(-1), "off by"),
-}
-
-
-@pytest.mark.parametrize("wrong, message", ATTENTIONS.values(), ids=ATTENTIONS)
-def test_wrong_attention_is_named(wrong, message):
-    verdict = check.capped_attention(lambda q, k, cap: wrong(q @ k.T, cap))
+@pytest.mark.parametrize("message, wrong", check.SWAPS.items(), ids=range(len(check.SWAPS)))
+def test_a_wrong_swap_is_named(message, wrong):
+    verdict = check.swap(swapped_with(**wrong))
     assert verdict.startswith("[x]") and message in verdict
 
 
-def test_the_numbers_of_the_bounds_check_are_those_of_the_layer():
-    """Slope, change of slope and length on a fine grid:
-    rounding moves the second difference by 1e-5.
-    """
-    x = torch.linspace(-3, 3, 600_001, dtype=torch.float64)
-    f = 8 * torch.tanh(2 * x)
-    slope = f.diff() / x.diff()
-    bend = slope.diff().abs() / (x[1] - x[0])
-    assert slope.max().item() == pytest.approx(16.0, rel=1e-6)
-    assert bend.max().item() == pytest.approx(BOUNDS[1], rel=1e-4)
-    assert (4 * slope).max().item() == pytest.approx(BOUNDS[2], rel=1e-6)
-    assert BOUNDS[3] == math.hypot(3, 4, 12)
+def test_a_swap_may_be_fitted():
+    def fitted(net, pictures):
+        net = copy.deepcopy(net)
+        return surgery.replace(net, layers.RMSNorm, layers.DyT, fit_to=[pictures])[0]
+
+    assert check.swap(fitted).startswith("[ok]")
+
+
+def in_place(net, pictures):
+    return surgery.replace(net, layers.RMSNorm, lambda norm: layers.DyT(len(norm.weight)))[0]
+
+
+def last_left(net, pictures):
+    other = load("05_dyt")["swapped"](net, pictures)
+    other[-3] = net[-3]
+    return other
+
+
+def no_norm(net, pictures):
+    net = copy.deepcopy(net)
+    return surgery.replace(net, layers.RMSNorm, lambda norm: nn.Identity())[0]
+
+
+def hooks_left(net, pictures):
+    net[-3].register_forward_pre_hook(lambda norm, inputs: None)
+    return swapped_with()(net, pictures)
+
+
+def scaled(net, pictures):
+    def new(norm):
+        return layers.DyT(len(norm.weight), 0.3, "sqrt_d", bias=False)
+
+    return surgery.replace(copy.deepcopy(net), layers.RMSNorm, new)[0]
+
+
+WRONG_NETS = {
+    "in place": (in_place, "has changed"),
+    "the last norm left": (last_left, "1 of 3 RMSNorm are left"),
+    "no norm": (no_norm, "expected 3 layers.DyT, found 0"),
+    "nothing returned": (lambda net, pictures: None, "expected a network"),
+    "hooks left": (hooks_left, "handle.remove()"),
+    "another scale": (scaled, "scale 1"),
+    "a wrong alpha": (swapped_with(alpha=lambda v: 0.02), "off by"),
+}
+
+
+@pytest.mark.parametrize("wrong, message", WRONG_NETS.values(), ids=WRONG_NETS)
+def test_a_wrong_network_is_named(wrong, message):
+    verdict = check.swap(wrong)
+    assert verdict.startswith("[x]") and message in verdict
