@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 
 from editions.equations import equations, label
+from editions.interactive import places
 from editions.notebook import TAG, Notebook, text_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -81,16 +82,35 @@ def prepared_markdown(markdown: str, page: Path) -> str:
     return link_tags(link_stated(mend_links(markdown, page)))
 
 
-def prepared_notebook(path: Path) -> str:
-    """The notebook with each cell's name: a directive before words, metadata of code."""
+def markdown_cell(name: str, words: str) -> dict:
+    """A cell that says its name in front."""
+    source = f"```{{cell-start}} {name}\n```\n\n{words}"
+    return {"cell_type": "markdown", "id": name, "metadata": {}, "source": source}
+
+
+def interactive_cell(place: dict) -> dict:
+    head = f"````{{interactive}} {place['figure']}"
+    layers = f":layers: {','.join(place['layers'])}"
+    row = f":row: {','.join(map(str, place['row']))}"
+    words = "\n".join([head, layers, row, "", place["words"], "````"])
+    return markdown_cell(f"interactive-{place['figure']}", words)
+
+
+def prepared_notebook(path: Path, figures: list[dict]) -> str:
+    """The notebook with each cell's name, and with the interactive figures of its page."""
     stored = json.loads(path.read_text("utf-8"))
+    after = {place["after"]: place for place in figures}
+    cells = []
     for cell in stored["cells"]:
+        name = cell["id"]
         if cell["cell_type"] == "markdown":
-            words = prepared_markdown(text_of(cell["source"]), path)
-            cell["source"] = f"```{{cell-start}} {cell['id']}\n```\n\n{words}"
+            cells.append(markdown_cell(name, prepared_markdown(text_of(cell["source"]), path)))
         else:
-            cell["metadata"]["cell_id"] = cell["id"]
-    return json.dumps(stored, ensure_ascii=False)
+            cell["metadata"]["cell_id"] = name
+            cells.append(cell)
+        if name in after:
+            cells.append(interactive_cell(after[name]))
+    return json.dumps(stored | {"cells": cells}, ensure_ascii=False)
 
 
 def prepared_reference(path: Path) -> str:
@@ -124,34 +144,47 @@ def front_page(target: Path) -> str:
     lessons = [Notebook(path) for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
     parts = [(PAGES / "index.md").read_text("utf-8"), "\n", lesson_table(lessons)]
     parts.append(toctree("Lessons", [lesson.name for lesson in lessons]))
-    for caption, folder in (("Reference", "reference"), ("Solutions", "solutions")):
-        pages = sorted(page for page in (target / folder).iterdir() if page.suffix != ".png")
-        parts.append(toctree(caption, [f"{folder}/{page.stem}" for page in pages]))
+    reference = sorted(target.glob("reference/*.md"), key=lambda page: page.stem != "course_map")
+    parts.append(toctree("Reference", [f"reference/{page.stem}" for page in reference]))
+    solutions = sorted(target.glob("solutions/*.ipynb"))
+    parts.append(toctree("Solutions", [f"solutions/{page.stem}" for page in solutions]))
     others = sorted(page.stem for page in PAGES.glob("*.md") if page.stem != "index")
     parts.append(toctree("About", others))
-    decks = sorted(page.stem for page in DECKS.glob("*.md"))
+    decks = sorted(DECKS.glob("*.md"))
     if decks:  # last: their pages have no sidebar, so "next" must not lead there from a lesson
-        parts.append(toctree("Lectures", [f"lectures/{deck}" for deck in decks]))
+        parts.append(toctree("Lectures", [f"lectures/{deck.stem}" for deck in decks]))
     return "".join(parts)
+
+
+def copy(path: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(path, target)
+
+
+def previews() -> str:
+    """A script with the title and the LaTeX of every tag."""
+    known = equations(NOTEBOOKS / "reference" / "equations.md")
+    shown = {label(tag): [entry.title, entry.latex] for tag, entry in known.items()}
+    return f"window.EQUATIONS = {json.dumps(shown, ensure_ascii=False)};\n"
 
 
 def prepare(target: Path) -> None:
     """Fill the folder anew."""
     shutil.rmtree(target, ignore_errors=True)
+    interactive = places()
     for path in sorted([*NOTEBOOKS.glob("*.ipynb"), *NOTEBOOKS.glob("solutions/*.ipynb")]):
         inside = path.relative_to(NOTEBOOKS)
-        write(target / inside, prepared_notebook(path))
-        write(target / FILES / "notebooks" / inside, path.read_text("utf-8"))
+        figures = interactive.get(str(inside.with_suffix("")), [])
+        write(target / inside, prepared_notebook(path, figures))
+        copy(path, target / FILES / "notebooks" / inside)
     for path in sorted(NOTEBOOKS.glob("reference/*.md")):
         write(target / path.relative_to(NOTEBOOKS), prepared_reference(path))
-    for path in sorted(NOTEBOOKS.glob("records/*.json")):  # lessons link to some
-        write(target / path.relative_to(NOTEBOOKS), path.read_text("utf-8"))
+    for pattern in ("reference/*.png", "reference/*.svg", "records/*.json"):
+        for path in sorted(NOTEBOOKS.glob(pattern)):
+            copy(path, target / path.relative_to(NOTEBOOKS))
     for path in sorted(PAGES.glob("*.md")):
         write(target / path.name, prepared_markdown(path.read_text("utf-8"), path))
     for path in sorted(DECKS.glob("*.md")):
-        write(target / "lectures" / path.name, path.read_text("utf-8"))
+        copy(path, target / "lectures" / path.name)
     write(target / "index.md", front_page(target))
-    known = equations(NOTEBOOKS / "reference" / "equations.md")
-    previews = {label(tag): [entry.title, entry.latex] for tag, entry in known.items()}
-    script = f"window.EQUATIONS = {json.dumps(previews, ensure_ascii=False)};\n"
-    write(target / FILES / "equations.js", script)
+    write(target / FILES / "equations.js", previews())

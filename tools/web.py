@@ -11,6 +11,7 @@ sys.path.insert(0, str(ROOT))
 
 from browser_libraries import fetch_libraries  # noqa: E402
 
+from editions.interactive import faults  # noqa: E402
 from editions.notebook import Notebook  # noqa: E402
 from editions.prepare import prepare  # noqa: E402
 
@@ -28,17 +29,18 @@ def build() -> list[str]:
     command += ["-c", str(ROOT / "editions"), "-d", str(ROOT / "build" / "doctrees")]
     command += ["-b", "html", str(SOURCE), str(SITE)]
     run = subprocess.run(command, capture_output=True, text=True)
-    if run.returncode == 0:
-        return []
-    complaints = [line for line in run.stderr.splitlines() if line.strip()]
-    return [PLACE.sub(place, line).replace(f"{SOURCE}/", "") for line in complaints]
+    complaints = faults(ROOT / "notebooks")
+    if run.returncode:
+        lines = [line for line in run.stderr.splitlines() if line.strip()]
+        complaints += [PLACE.sub(place, line).replace(f"{SOURCE}/", "") for line in lines]
+    return complaints
 
 
 def place(match: re.Match) -> str:
     """`…/02_layer_norm.ipynb:70005` -> notebook, cell and line in it."""
     page, number = match[1], int(match[2])
     cell, line = divmod(number, CELL_LINES)
-    names = list(Notebook(ROOT / "notebooks" / page).cells)
+    names = list(Notebook(SOURCE / page).cells)
     if not 0 < cell <= len(names):
         return f"notebooks/{page}"
     return f"notebooks/{page}, cell {names[cell - 1]}, line {max(1, line - LINES_ADDED)}"

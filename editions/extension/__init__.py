@@ -3,9 +3,9 @@
 A part is a module with a `setup(app)`; the decks' part is to be added here.
 """
 
-from editions.extension import cells, formulas, pages
+from editions.extension import cells, formulas, interactive, pages
 
-PARTS = [formulas, cells, pages]
+PARTS = [formulas, cells, interactive, pages]
 
 
 def setup(app):

@@ -1,0 +1,59 @@
+"""Interactive figures: a box that a script of editions/static/interactive/ fills."""
+
+from typing import ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.util.docutils import SphinxDirective
+
+SCRIPTS = ["norms.js", "svg.js"]  # every figure needs them; its own script comes last
+
+
+class interactive(nodes.Element):
+    """Words, and the box of a figure."""
+
+
+def figure_name(argument: str) -> str:
+    return directives.choice(argument, ("drag", "curves"))
+
+
+class Interactive(SphinxDirective):
+    required_arguments = 1
+    has_content = True
+    option_spec: ClassVar = {
+        "layers": directives.unchanged_required,
+        "row": directives.unchanged_required,
+    }
+
+    def run(self):
+        box = interactive(figure=figure_name(self.arguments[0]), **self.options)
+        self.state.nested_parse(self.content, self.content_offset, box)
+        return [box]
+
+
+def visit(self, node):
+    data = " ".join(f'data-{key}="{node[key]}"' for key in ("figure", "layers", "row"))
+    self.body.append('<div class="interactive-box">\n')
+    node.box = f'<div class="interactive" {data}></div>\n'
+
+
+def depart(self, node):
+    without = "<noscript>This figure needs JavaScript.</noscript>"
+    self.body.append(f"{node.box}{without}</div>\n")
+
+
+def add_scripts(app, pagename, templatename, context, doctree):
+    """Only pages with such a figure load its scripts."""
+    if doctree is None:
+        return
+    figures = sorted({node["figure"] for node in doctree.findall(interactive)})
+    if not figures:
+        return
+    for script in [*SCRIPTS, *(f"{figure}.js" for figure in figures)]:
+        app.add_js_file(f"interactive/{script}", loading_method="defer")
+
+
+def setup(app):
+    app.add_directive("interactive", Interactive)
+    app.add_node(interactive, html=(visit, depart))
+    app.connect("html-page-context", add_scripts)

@@ -1,0 +1,31 @@
+"""interactive.yaml: which figure stands after which cell of which notebook."""
+
+from pathlib import Path
+
+import yaml
+
+from editions.notebook import Notebook, UnknownName
+
+LIST = Path(__file__).with_name("interactive.yaml")
+
+
+def places() -> dict[str, list[dict]]:
+    """Notebook, as `02_layer_norm` -> its figures."""
+    return yaml.safe_load(LIST.read_text("utf-8"))
+
+
+def faults(notebooks: Path) -> list[str]:
+    """Every notebook and every cell on the list that does not exist."""
+    found = []
+    for name, figures in places().items():
+        path = notebooks / f"{name}.ipynb"
+        if not path.is_file():
+            found.append(f"{LIST.name}: there is no notebook {name}")
+            continue
+        notebook = Notebook(path)
+        for figure in figures:
+            try:
+                notebook.cell(figure["after"])
+            except UnknownName as fault:
+                found.append(f"{LIST.name}: {fault}")
+    return found
