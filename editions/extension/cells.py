@@ -12,7 +12,7 @@ from sphinx.util.docutils import SphinxDirective
 from editions.notebook import Notebook
 
 log = logging.getLogger(__name__)
-ANSWER = re.compile(r"predict(-\d+)?-(answer|read).*")
+ANSWER = re.compile(r"predict-?(\d*)-(?:answer|read).*")
 CODE = "Show the code"
 COMMIT = "Commit to an answer first. Then open: what comes out"
 
@@ -93,15 +93,21 @@ def fold_code(cell) -> None:
 
 
 def fold_answers(doctree) -> None:
-    """Neighbouring cells that answer a prediction go into one fold."""
-    for parent in {id(node.parent): node.parent for node in doctree.findall(is_answer)}.values():
+    """The answer of a prediction, and all that follows up to the words that read it: one fold."""
+    parents = {id(cell.parent): cell.parent for cell in doctree.findall(is_answer)}
+    for parent in parents.values():
         for group in answers_in(parent):
             wrap(group, fold(summary=COMMIT, classes=["answer"]))
 
 
 def is_answer(node) -> bool:
-    name = cell_name(node)
-    return name is not None and ANSWER.fullmatch(name) is not None
+    return number_of_answer(node) is not None
+
+
+def number_of_answer(node) -> str | None:
+    """`01` for the cells predict-01-answer and predict-01-read; empty for predict-answer."""
+    found = ANSWER.fullmatch(cell_name(node) or "")
+    return found and found[1]
 
 
 def cell_name(node) -> str | None:
@@ -114,19 +120,20 @@ def cell_name(node) -> str | None:
 
 
 def answers_in(parent) -> list[list[nodes.Node]]:
-    """The children that belong to answers, neighbours together."""
-    groups = []
-    inside = False
-    for child in parent.children:
-        starts_cell = cell_name(child) is not None
-        was_inside = inside
-        if starts_cell or isinstance(child, nodes.section):
-            inside = is_answer(child)
-        if inside and not was_inside:
-            groups.append([])
-        if inside:
-            groups[-1].append(child)
-    return groups
+    """The children that belong to answers: for each number, from its first cell to its last."""
+    starts = [place for place, child in enumerate(parent.children) if starts_something(child)]
+    ends = [*starts[1:], len(parent.children)]
+    spans = {}
+    for start, end in zip(starts, ends, strict=True):
+        number = number_of_answer(parent.children[start])
+        if number is not None:
+            first, _ = spans.get(number, (start, end))
+            spans[number] = (first, end)
+    return [parent.children[start:end] for start, end in spans.values()]
+
+
+def starts_something(node) -> bool:
+    return cell_name(node) is not None or isinstance(node, nodes.section)
 
 
 def wrap(group: list[nodes.Node], box: nodes.Element) -> None:

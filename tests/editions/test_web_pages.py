@@ -1,19 +1,168 @@
 """Every page of the web edition, in a desktop's and in a phone's window."""
 
+import re
+from urllib.parse import unquote, urldefrag, urlparse
+
 import pytest
 
-READY = "document.documentElement?.dataset.ready === '1'"
+from tests.editions.conftest import ROOT
+from tests.editions.site import (
+    AXE,
+    DESKTOP,
+    PHONE,
+    READY,
+    displayed_formulas,
+    is_deck,
+    notebook_of,
+    pages,
+    squeezed,
+    visitor,
+)
+
+NOTEBOOKS = ROOT / "notebooks"
+COLD_KILOBYTES = 1000
+RAW = re.compile(r"\\(?:frac|begin|sqrt|mathrm)|\$\$|\*\*\[|\]\(#|:::|```|\{#|\{cell-start")
 
 
 @pytest.fixture(scope="module")
-def pages(site):
-    return sorted(site.rglob("*.html"))
+def web_pages(site):
+    return [page for page in pages(site) if not is_deck(page)]
 
 
-def test_pages_are_whole(chromium, site, pages):
+@pytest.fixture(scope="module")
+def desktop(chromium, site, web_pages):
+    return chromium.map(visitor(site, DESKTOP), web_pages)
+
+
+@pytest.fixture(scope="module")
+def phone(chromium, site, web_pages):
+    return chromium.map(visitor(site, PHONE), web_pages)
+
+
+@pytest.fixture(scope="module")
+def lessons(desktop):
+    """The pages that are made from notebooks, each with its notebook."""
+    made = [(visit, notebook_of(visit.page, NOTEBOOKS)) for visit in desktop]
+    return [(visit, notebook) for visit, notebook in made if notebook]
+
+
+def every(visits, read):
+    """{page: what `read` finds there} where it finds something."""
+    found = {visit.page: read(visit) for visit in visits}
+    return {page: faults for page, faults in found.items() if faults}
+
+
+def test_every_notebook_and_reference_page_is_a_page(site):
+    made_from = [*NOTEBOOKS.glob("*.ipynb"), *NOTEBOOKS.glob("solutions/*.ipynb")]
+    made_from += NOTEBOOKS.glob("reference/*.md")
+    wanted = [path.relative_to(NOTEBOOKS).with_suffix(".html") for path in made_from]
+    assert len(wanted) > 30
+    assert [str(page) for page in wanted if not (site / page).is_file()] == []
+
+
+def test_nothing_fails_and_nothing_leaves_the_machine(desktop, phone):
+    visits = [*desktop, *phone]
+    assert every(visits, lambda visit: visit.errors) == {}
+    assert every(visits, lambda visit: visit.outgoing) == {}
+
+
+def test_no_page_is_wider_than_its_window(desktop, phone):
+    visits = [*desktop, *phone]
+    assert every(visits, lambda visit: visit.seen["wider"]) == {}
+    assert every(visits, lambda visit: visit.seen["beyond"]) == {}
+
+
+def test_every_formula_is_set(desktop):
+    assert every(desktop, lambda visit: visit.seen["unset"]) == {}
+
+
+def test_the_displayed_formulas_are_those_of_the_notebook(lessons):
+    different = {}
+    for visit, notebook in lessons:
+        shown = [squeezed(latex) for latex in visit.seen["formulas"]]
+        wanted = displayed_formulas(notebook)
+        if shown != wanted:
+            pairs = zip([*shown, None], [*wanted, None], strict=False)
+            different[visit.page] = next(pair for pair in pairs if pair[0] != pair[1])
+    assert different == {}
+
+
+def test_no_markup_is_left_in_the_words(desktop):
+    assert every(desktop, lambda visit: RAW.findall(visit.seen["words"])) == {}
+
+
+def test_pictures_have_the_alt_texts_of_the_notebook(lessons):
+    count = 0
+    for visit, notebook in lessons:
+        wanted = [picture.alt for cell in notebook.cells for picture in notebook.pictures(cell)]
+        assert visit.seen["pictures"] == wanted, visit.page
+        count += len(wanted)
+    assert count > 30
+
+
+def test_pictures_are_shown_named_and_said_once(desktop):
+    assert every(desktop, lambda visit: visit.seen["broken"]) == {}
+    assert every(desktop, lambda visit: visit.seen["nameless"]) == {}
+    assert every(desktop, lambda visit: visit.seen["twiceSaid"]) == {}
+
+
+def test_every_cell_has_its_anchor_once(lessons):
+    for visit, notebook in lessons:
+        anchors = [name for name in visit.seen["ids"] if name.startswith("cell-")]
+        inserted = {name for name in anchors if name.startswith("cell-interactive-")}
+        assert sorted(set(anchors) - inserted) == sorted(f"cell-{name}" for name in notebook.cells)
+
+
+def test_no_id_twice(desktop):
+    def twice(visit):
+        ids = visit.seen["ids"]
+        return {name for name in ids if ids.count(name) > 1}
+
+    assert every(desktop, twice) == {}
+
+
+def test_every_link_has_its_target(site, desktop):
+    ids = {(site / visit.page).as_uri(): set(visit.seen["ids"]) for visit in desktop}
+
+    def dead(visit):
+        faults = []
+        for link in visit.seen["links"]:
+            address, anchor = urldefrag(link)
+            if address in ids:
+                if anchor and unquote(anchor) not in ids[address]:
+                    faults.append(link)
+            elif address.startswith("file:"):
+                path = site / unquote(urlparse(address).path)
+                if not path.is_file():
+                    faults.append(link)
+        return faults
+
+    assert every(desktop, dead) == {}
+
+
+def test_answers_and_drawing_code_are_folded(lessons):
+    assert every([visit for visit, _ in lessons], lambda visit: visit.seen["openFolds"]) == {}
+    answers = 0
+    for visit, notebook in lessons:
+        hidden = set(visit.seen["answers"])
+        for name in notebook.cells:
+            if re.fullmatch(r"predict-\d+-(answer|read)", name):
+                assert f"cell-{name}" in hidden, visit.page
+                answers += 1
+    assert answers > 20
+
+
+def test_a_cold_page_is_small(desktop):
+    heavy = every(desktop, lambda visit: max(0, round(visit.kilobytes - COLD_KILOBYTES)))
+    assert heavy == {}, "kilobytes too many"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(chromium, site, web_pages, axe, scheme):
     def visit(tab, page):
-        tab.open(page.as_uri(), READY)
-        return [*tab.errors, *tab.outgoing()]
+        tab.size(1280, 900).media(prefers_color_scheme=scheme).open((site / page).as_uri(), READY)
+        tab.run(f"{axe}; 0")
+        return tab.run(AXE)
 
-    found = zip(pages, chromium.map(visit, pages), strict=True)
-    assert {page.name: faults for page, faults in found if faults} == {}
+    found = zip(web_pages, chromium.map(visit, web_pages), strict=True)
+    assert {page: faults for page, faults in found if faults} == {}

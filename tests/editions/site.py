@@ -1,0 +1,104 @@
+"""Every page of the web edition visited once in each window; the tests read what was seen."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from editions.notebook import Notebook
+
+READY = "document.documentElement?.dataset.ready === '1'"
+DESKTOP = (1280, 900, False)
+PHONE = (390, 844, True)
+
+# What a page says of itself. Words are looked at outside of code and of formulas.
+LOOK = r"""(() => {
+  const root = document.documentElement;
+  const all = (selector, read) => [...document.querySelectorAll(selector)].map(read);
+  const words = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const inside = walker.currentNode.parentElement;
+    if (!inside.closest("pre, code, script, style, noscript, .katex")) words.push(walker.currentNode.data);
+  }
+  const beyond = (element) => {
+    const box = element.getBoundingClientRect();
+    return box.width > 0 && box.right > innerWidth + 1 && !element.closest(
+      ".sidebar-drawer, .toc-drawer, pre, .table-wrapper, div.math, .skip-to-content");
+  };
+  return {
+    words: words.join(" "),
+    wider: root.scrollWidth - root.clientWidth,
+    beyond: [...document.querySelectorAll("body *")].filter(beyond).slice(0, 3).map((e) => e.outerHTML.slice(0, 90)),
+    formulas: all("div.math annotation", (e) => e.textContent),
+    unset: document.querySelectorAll(".math:not(:has(.katex)), .katex-error").length,
+    pictures: all(".cell_output img", (e) => e.alt),
+    broken: all("img", (e) => e).filter((e) => !e.naturalWidth).map((e) => e.src),
+    nameless: all("img:not([alt])", (e) => e.src),
+    ids: all("[id]", (e) => e.id),
+    links: all("a[href]", (e) => e.href),
+    twiceSaid: all(".caption-of-picture:not([aria-hidden=true])", (e) => e.textContent),
+    openFolds: all("details.fold[open]", (e) => e.outerHTML.slice(0, 90)),
+    answers: all("details.answer [id^=cell-]", (e) => e.id),
+    addresses: location.href,
+  };
+})()"""
+
+AXE = """axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"]}).then((found) =>
+  found.violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) =>
+    v.id + ": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 120)).join(" | ")))"""
+
+FENCE = re.compile(r"^```.*?^```", re.M | re.S)
+DISPLAYED = re.compile(r"^[> ]*\$\$\n?(.+?)\n?[> ]*\$\$", re.M | re.S)
+
+
+@dataclass
+class Visit:
+    page: str
+    seen: dict
+    errors: list[str]
+    outgoing: list[str]
+    kilobytes: float
+
+
+def pages(site: Path) -> list[str]:
+    return sorted(str(path.relative_to(site)) for path in site.rglob("*.html"))
+
+
+def is_deck(page: str) -> bool:
+    return page.startswith("lectures/")
+
+
+def weight(requests: list[str]) -> float:
+    """Kilobytes of the files that the page asked for, each once."""
+    files = {Path(address.removeprefix("file://").split("?")[0]) for address in requests}
+    return sum(path.stat().st_size for path in files if path.is_file()) / 1000
+
+
+def visitor(site: Path, window):
+    """A function that looks at one page in this window."""
+
+    def visit(tab, page: str) -> Visit:
+        width, height, phone = window
+        tab.size(width, height, phone).open((site / page).as_uri(), READY)
+        seen = tab.run(LOOK)
+        return Visit(page, seen, tab.errors, tab.outgoing(), weight(tab.requests))
+
+    return visit
+
+
+def notebook_of(page: str, notebooks: Path) -> Notebook | None:
+    """What the page was made from, if it was made from a notebook."""
+    path = notebooks / page.replace(".html", ".ipynb")
+    return Notebook(path) if path.is_file() else None
+
+
+def displayed_formulas(notebook: Notebook) -> list[str]:
+    """The LaTeX between double dollars, in the order of the page, without spaces at line ends."""
+    found = []
+    for words in notebook.markdown.values():
+        found += DISPLAYED.findall(FENCE.sub("", words))
+    return [squeezed(latex) for latex in found]
+
+
+def squeezed(latex: str) -> str:
+    return " ".join(latex.replace("\n> ", "\n").split())
