@@ -29,7 +29,6 @@ html_theme_options = {"navigation_with_keys": True}
 html_static_path = [
     "static",
     str(ROOT / "build" / "libraries" / "site"),
-    str(ROOT / "build" / "websrc" / "_files"),
 ]
 html_css_files = ["katex/katex.min.css", "course.css"]
 html_js_files = ["katex/katex.min.js", "equations.js", "course.js"]

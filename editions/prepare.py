@@ -20,9 +20,9 @@ PAGES = Path(__file__).parent / "pages"
 DECKS = ROOT / "lectures"
 FILES = "_files"  # what is copied to _static as it is
 
-# A tag in words. In these a tag is no link: code, formulas, links, headings, HTML.
+# A tag in words. In these a tag is no link: code, formulas, links, headings, lines of HTML.
 NOT_WORDS = re.compile(
-    r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|`[^`\n]+`|\[[^\]\n]*\]\([^)\n]*\)|^#+ .*?$|<[^>\n]*>",
+    r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|`[^`\n]+`|\[[^\]\n]*\]\([^)\n]*\)|^(?:#+ |<).*?$|<[^>\n]*>",
     re.S | re.M,
 )
 TAG_IN_WORDS = re.compile(rf"(?<![\w-]){TAG}(?![\w-])")
@@ -53,7 +53,7 @@ def link_stated(markdown: str) -> str:
     return STATED.sub(lambda match: f"{{.stated}}\n[{match[1]}](#{label(match[1])})\n\n", markdown)
 
 
-def mend_links(markdown: str, page: Path) -> str:
+def mend_links(markdown: str, page: Path, root: Path) -> str:
     """Links as the site needs them.
 
     A row of a table, such as reference/claims.md#A154, is a target of the whole site. A file of
@@ -66,7 +66,7 @@ def mend_links(markdown: str, page: Path) -> str:
         goal = Path(os.path.normpath(page.parent / path))
         if path.endswith(".md") and anchor in rows_of(goal):
             return f"[{words}](#{anchor.lower()})"
-        if "://" not in address and goal.is_file() and not goal.is_relative_to(NOTEBOOKS):
+        if "://" not in address and goal.is_file() and not goal.is_relative_to(root):
             return words
         return match[0]
 
@@ -78,8 +78,8 @@ def rows_of(page: Path) -> list[str]:
     return ANCHOR.findall(page.read_text("utf-8")) if page.is_file() else []
 
 
-def prepared_markdown(markdown: str, page: Path) -> str:
-    return link_tags(link_stated(mend_links(markdown, page)))
+def prepared_markdown(markdown: str, page: Path, root: Path) -> str:
+    return link_tags(link_stated(mend_links(markdown, page, root)))
 
 
 def markdown_cell(name: str, words: str) -> dict:
@@ -96,7 +96,7 @@ def interactive_cell(place: dict) -> dict:
     return markdown_cell(f"interactive-{place['figure']}", words)
 
 
-def prepared_notebook(path: Path, figures: list[dict]) -> str:
+def prepared_notebook(path: Path, root: Path, figures: list[dict]) -> str:
     """The notebook with each cell's name, and with the interactive figures of its page."""
     stored = json.loads(path.read_text("utf-8"))
     after = {place["after"]: place for place in figures}
@@ -104,7 +104,8 @@ def prepared_notebook(path: Path, figures: list[dict]) -> str:
     for cell in stored["cells"]:
         name = cell["id"]
         if cell["cell_type"] == "markdown":
-            cells.append(markdown_cell(name, prepared_markdown(text_of(cell["source"]), path)))
+            words = prepared_markdown(text_of(cell["source"]), path, root)
+            cells.append(markdown_cell(name, words))
         else:
             cell["metadata"]["cell_id"] = name
             cells.append(cell)
@@ -113,8 +114,8 @@ def prepared_notebook(path: Path, figures: list[dict]) -> str:
     return json.dumps(stored | {"cells": cells}, ensure_ascii=False)
 
 
-def prepared_reference(path: Path) -> str:
-    markdown = mend_links(path.read_text("utf-8"), path)
+def prepared_reference(path: Path, root: Path) -> str:
+    markdown = mend_links(path.read_text("utf-8"), path, root)
     markdown = ANCHOR.sub(r"[]{#\1}", markdown)
     markdown = ENTRY.sub(lambda match: f"({label(match[1])})=\n{match[0]}", markdown)
     return link_tags(markdown)
@@ -139,9 +140,9 @@ def lesson_table(lessons: list[Notebook]) -> str:
     return "\n".join(rows) + "\n\n"
 
 
-def front_page(target: Path) -> str:
+def front_page(target: Path, notebooks: Path) -> str:
     """The words of pages/index.md, the lessons as a table, and the order of all pages."""
-    lessons = [Notebook(path) for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
+    lessons = [Notebook(path) for path in sorted(notebooks.glob("*.ipynb"))]
     parts = [(PAGES / "index.md").read_text("utf-8"), "\n", lesson_table(lessons)]
     parts.append(toctree("Lessons", [lesson.name for lesson in lessons]))
     reference = sorted(target.glob("reference/*.md"), key=lambda page: page.stem != "course_map")
@@ -161,30 +162,30 @@ def copy(path: Path, target: Path) -> None:
     shutil.copy(path, target)
 
 
-def previews() -> str:
-    """A script with the title and the LaTeX of every tag."""
-    known = equations(NOTEBOOKS / "reference" / "equations.md")
+def previews(page: Path) -> str:
+    """A script with the title and the LaTeX of every tag on the page of equations."""
+    known = equations(page)
     shown = {label(tag): [entry.title, entry.latex] for tag, entry in known.items()}
     return f"window.EQUATIONS = {json.dumps(shown, ensure_ascii=False)};\n"
 
 
-def prepare(target: Path) -> None:
-    """Fill the folder anew."""
+def prepare(target: Path, notebooks: Path = NOTEBOOKS) -> None:
+    """Fill the folder anew with what is in the folder of notebooks."""
     shutil.rmtree(target, ignore_errors=True)
     interactive = places()
-    for path in sorted([*NOTEBOOKS.glob("*.ipynb"), *NOTEBOOKS.glob("solutions/*.ipynb")]):
-        inside = path.relative_to(NOTEBOOKS)
+    for path in sorted([*notebooks.glob("*.ipynb"), *notebooks.glob("solutions/*.ipynb")]):
+        inside = path.relative_to(notebooks)
         figures = interactive.get(str(inside.with_suffix("")), [])
-        write(target / inside, prepared_notebook(path, figures))
+        write(target / inside, prepared_notebook(path, notebooks, figures))
         copy(path, target / FILES / "notebooks" / inside)
-    for path in sorted(NOTEBOOKS.glob("reference/*.md")):
-        write(target / path.relative_to(NOTEBOOKS), prepared_reference(path))
+    for path in sorted(notebooks.glob("reference/*.md")):
+        write(target / path.relative_to(notebooks), prepared_reference(path, notebooks))
     for pattern in ("reference/*.png", "reference/*.svg", "records/*.json"):
-        for path in sorted(NOTEBOOKS.glob(pattern)):
-            copy(path, target / path.relative_to(NOTEBOOKS))
+        for path in sorted(notebooks.glob(pattern)):
+            copy(path, target / path.relative_to(notebooks))
     for path in sorted(PAGES.glob("*.md")):
-        write(target / path.name, prepared_markdown(path.read_text("utf-8"), path))
+        write(target / path.name, prepared_markdown(path.read_text("utf-8"), path, PAGES))
     for path in sorted(DECKS.glob("*.md")):
         copy(path, target / "lectures" / path.name)
-    write(target / "index.md", front_page(target))
-    write(target / FILES / "equations.js", previews())
+    write(target / "index.md", front_page(target, notebooks))
+    write(target / FILES / "equations.js", previews(notebooks / "reference" / "equations.md"))

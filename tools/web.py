@@ -15,41 +15,44 @@ from editions.interactive import faults  # noqa: E402
 from editions.notebook import Notebook  # noqa: E402
 from editions.prepare import prepare  # noqa: E402
 
-SOURCE = ROOT / "build" / "websrc"
-SITE = ROOT / "build" / "web"
+NOTEBOOKS = ROOT / "notebooks"
+WORK = ROOT / "build"
+SITE = WORK / "web"
 CELL_LINES = 10_000  # myst-nb counts the lines of cell n from n times this
 LINES_ADDED = 3  # editions.prepare opens a Markdown cell with its name
-PLACE = re.compile(re.escape(str(SOURCE)) + r"/(\S+?\.ipynb):(\d+)")
 
 
-def build() -> list[str]:
-    """Build the pages; returns what Sphinx complains of, each with its cell."""
-    prepare(SOURCE)
+def build(notebooks: Path = NOTEBOOKS, work: Path = WORK) -> list[str]:
+    """Build the pages in `work`/web; returns what Sphinx complains of, each with its cell."""
+    source = work / "websrc"
+    prepare(source, notebooks)
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-E"]
-    command += ["-c", str(ROOT / "editions"), "-d", str(ROOT / "build" / "doctrees")]
-    command += ["-b", "html", str(SOURCE), str(SITE)]
+    command += ["-c", str(ROOT / "editions"), "-d", str(work / "doctrees")]
+    command += ["-D", f"course_notebooks={notebooks}"]
+    command += ["-b", "html", str(source), str(work / "web")]
     run = subprocess.run(command, capture_output=True, text=True)
-    complaints = faults(ROOT / "notebooks")
-    if run.returncode:
-        lines = [line for line in run.stderr.splitlines() if line.strip()]
-        complaints += [PLACE.sub(place, line).replace(f"{SOURCE}/", "") for line in lines]
-    return complaints
+    if run.returncode == 0:
+        return []
+    lines = [line for line in run.stderr.splitlines() if line.strip()]
+    return [with_place(line, source) for line in lines]
 
 
-def place(match: re.Match) -> str:
-    """`…/02_layer_norm.ipynb:70005` -> notebook, cell and line in it."""
-    page, number = match[1], int(match[2])
-    cell, line = divmod(number, CELL_LINES)
-    names = list(Notebook(SOURCE / page).cells)
-    if not 0 < cell <= len(names):
-        return f"notebooks/{page}"
-    return f"notebooks/{page}, cell {names[cell - 1]}, line {max(1, line - LINES_ADDED)}"
+def with_place(line: str, source: Path) -> str:
+    """`…/websrc/02_layer_norm.ipynb:70005: …` -> notebook, cell and line in it."""
+    found = re.match(re.escape(f"{source}/") + r"(\S+?\.ipynb):(\d+)", line)
+    if not found:
+        return line.replace(f"{source}/", "")
+    page, number = found[1], int(found[2])
+    cell, row = divmod(number, CELL_LINES)
+    names = list(Notebook(source / page).cells)
+    where = f", cell {names[cell - 1]}, line {max(1, row - LINES_ADDED)}" if cell else ""
+    return f"notebooks/{page}{where}{line[found.end() :]}"
 
 
 def main() -> None:
     fetch_libraries()
     start = time.perf_counter()
-    complaints = build()
+    complaints = [*faults(NOTEBOOKS), *build()]
     if complaints:
         print("\n".join(complaints), file=sys.stderr)
         sys.exit(f"The pages were not built: {len(complaints)} lines of complaints above.")

@@ -1,6 +1,8 @@
-"""Which template a page has, and what the template is told."""
+"""What a page's template is told, and the files that are copied as they are."""
 
 from pathlib import Path
+
+from editions.prepare import FILES
 
 
 def tell(app, pagename, templatename, context, doctree):
@@ -9,5 +11,10 @@ def tell(app, pagename, templatename, context, doctree):
     context["notebook"] = f"_static/notebooks/{pagename}.ipynb" if made_from.is_file() else ""
 
 
+def copy_files(app, config):
+    config.html_static_path.append(str(Path(app.srcdir, FILES)))
+
+
 def setup(app):
+    app.connect("config-inited", copy_files)
     app.connect("html-page-context", tell)

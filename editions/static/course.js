@@ -103,7 +103,16 @@ function makeScrollable() {
   }
 }
 
+// --- the theme calls the captions of its sidebar headings, and forgets their level
+
+function nameCaptions() {
+  for (const caption of document.querySelectorAll(".caption[role=heading]")) {
+    caption.setAttribute("aria-level", "2");
+  }
+}
+
 document.addEventListener("DOMContentLoaded", () => {
+  nameCaptions();
   setFormulas();
   preparePreviews();
   prepareZoom();
@@ -114,7 +123,9 @@ document.addEventListener("DOMContentLoaded", () => {
   document.documentElement.dataset.ready = "1";
 });
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") hidePreview();
+  if (event.key !== "Escape") return;
+  hidePreview();
+  document.querySelector("dialog.zoom")?.close();
 });
 addEventListener("resize", makeScrollable);
 addEventListener("hashchange", openTarget);

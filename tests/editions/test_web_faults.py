@@ -1,0 +1,95 @@
+"""Faults planted in a small course: the build names every one of them, with its place."""
+
+import json
+import shutil
+
+import pytest
+
+import browser_libraries
+import web
+from editions.interactive import faults
+from tests.editions.conftest import ROOT
+
+LESSON = "02b_relatives"
+
+
+def plant(path, cell, words):
+    """Add words to a Markdown cell, and say which line they are in."""
+    stored = json.loads(path.read_text("utf-8"))
+    target = next(each for each in stored["cells"] if each["id"] == cell)
+    text = "".join(target["source"]).rstrip("\n")
+    target["source"] = f"{text}\n\n{words}"
+    path.write_text(json.dumps(stored), "utf-8")
+
+
+@pytest.fixture(scope="module")
+def complaints(tmp_path_factory):
+    """What the build says of one lesson with five faults and a reference page with one."""
+    notebooks = tmp_path_factory.mktemp("course") / "notebooks"
+    shutil.copytree(ROOT / "notebooks" / "reference", notebooks / "reference")
+    (notebooks / "solutions").mkdir()
+    for name in (LESSON, f"solutions/{LESSON}"):
+        shutil.copy(ROOT / "notebooks" / f"{name}.ipynb", notebooks / f"{name}.ipynb")
+    lesson = notebooks / f"{LESSON}.ipynb"
+    plant(lesson, "title", "The tag EQ-NOBODY-KNOWS in a sentence.")
+    plant(lesson, "title", "**[EQ-NOT-THERE]**\n$$\nx\n$$")
+    plant(lesson, "remember", "[a page](reference/nowhere.md)")
+    plant(lesson, "remember", "[a claim](reference/claims.md#A999)")
+    plant(lesson, "remember", "![a picture](reference/nothing.png)")
+    terms = notebooks / "reference" / "glossary.md"
+    terms.write_text(terms.read_text("utf-8") + "\nSee EQ-MISSING.\n", "utf-8")
+    return "\n".join(web.build(notebooks, notebooks.parent / "build"))
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "eq-nobody-knows",
+        "eq-not-there",
+        "reference/nowhere.md",
+        "a999",
+        "reference/nothing.png",
+        "eq-missing",
+    ],
+)
+def test_each_fault_is_named(complaints, named):
+    assert named in complaints.lower()
+
+
+def test_a_fault_is_named_with_its_cell(complaints):
+    (line,) = [line for line in complaints.splitlines() if "eq-nobody-knows" in line]
+    assert line.startswith(f"notebooks/{LESSON}.ipynb, cell title, line ")
+
+
+def test_a_figure_after_a_cell_that_is_gone_is_a_fault(tmp_path):
+    named = "\n".join(faults(tmp_path))
+    assert "interactive.yaml: there is no notebook 02_layer_norm" in named
+    empty = {"cells": [{"id": "other", "cell_type": "markdown", "source": []}]}
+    (tmp_path / "02_layer_norm.ipynb").write_text(json.dumps(empty))
+    assert "02_layer_norm.ipynb has no cell" in "\n".join(faults(tmp_path))
+
+
+@pytest.fixture
+def fresh(tmp_path, monkeypatch):
+    """Libraries that were never fetched."""
+    monkeypatch.setattr(browser_libraries, "FOLDER", tmp_path)
+    monkeypatch.setattr(browser_libraries, "STAMP", tmp_path / "fetched.json")
+
+
+def test_without_npm_one_line_says_so(fresh, monkeypatch):
+    monkeypatch.setattr(browser_libraries.shutil, "which", lambda name: None)
+    with pytest.raises(SystemExit, match=r"^npm is missing; .*: install Node\.js with npm\.$"):
+        browser_libraries.fetch_libraries()
+
+
+def test_without_a_network_one_line_says_so(fresh, monkeypatch):
+    monkeypatch.setattr(browser_libraries.shutil, "which", lambda name: "false")
+    with pytest.raises(SystemExit, match=r"^npm could not fetch katex@.* \(is there a network\?\)"):
+        browser_libraries.fetch_libraries()
+
+
+def test_another_package_than_the_tested_one_is_refused(tmp_path):
+    package = tmp_path / "katex.tgz"
+    package.write_bytes(b"something else")
+    with pytest.raises(SystemExit, match="katex has the checksum .* so it is not used"):
+        browser_libraries.check_sum("katex", package, "0" * 64)
