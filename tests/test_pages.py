@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from editions.interactive import faults
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
@@ -73,3 +75,7 @@ def test_the_form_asks_for_lesson_cell_and_torch():
     form = yaml.safe_load((ROOT / ".github/ISSUE_TEMPLATE/lesson.yml").read_text("utf-8"))
     needed = {field["id"] for field in form["body"] if field.get("validations", {}).get("required")}
     assert {"lesson", "cell", "torch"} <= needed
+
+
+def test_interactive_figures_stand_after_cells_that_exist():
+    assert faults(ROOT / "notebooks") == []

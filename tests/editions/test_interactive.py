@@ -29,6 +29,7 @@ ROWS = {
 KINDS = ["layerNorm", "rmsNorm", "dyt", "dyt with scale", "dyisru"]
 C = 2.5
 ALPHA = 0.7
+PAGES = {"drag": "02_layer_norm", "curves": "06_dyisru"}
 
 
 def in_normlib(kind, row):
@@ -55,10 +56,6 @@ def in_browser(kind, row):
     }[kind]
 
 
-def pages_with(figure):
-    return [name for name, shown in places().items() if any(p["figure"] == figure for p in shown)]
-
-
 @pytest.fixture(scope="module")
 def opened(chromium, site):
     """A page with the given figure, opened once a figure."""
@@ -67,7 +64,7 @@ def opened(chromium, site):
     def open_page(figure):
         if figure not in tabs:
             tabs[figure] = chromium.tab().size(1280, 900)
-            page = (site / f"{pages_with(figure)[-1]}.html").as_uri()
+            page = (site / f"{PAGES[figure]}.html").as_uri()
             tabs[figure].open(page, READY)
             tabs[figure].run("document.documentElement.style.scrollBehavior = 'auto'")
         return tabs[figure]

@@ -3,10 +3,10 @@
 import json
 import shutil
 
-import pytest
-
 import browser_libraries
+import pytest
 import web
+
 from editions.interactive import faults
 from tests.editions.conftest import ROOT
 
@@ -91,5 +91,5 @@ def test_without_a_network_one_line_says_so(fresh, monkeypatch):
 def test_another_package_than_the_tested_one_is_refused(tmp_path):
     package = tmp_path / "katex.tgz"
     package.write_bytes(b"something else")
-    with pytest.raises(SystemExit, match="katex has the checksum .* so it is not used"):
+    with pytest.raises(SystemExit, match=r"katex has the checksum .* so it is not used"):
         browser_libraries.check_sum("katex", package, "0" * 64)
