@@ -11,6 +11,7 @@ from editions.interactive import faults
 from tests.editions.conftest import ROOT
 
 LESSON = "02b_relatives"
+KNOWS, THERE, MISSING = (f"EQ-{name}" for name in ("NOBODY-KNOWS", "NOT-THERE", "MISSING"))
 
 
 def plant(path, cell, words):
@@ -31,33 +32,33 @@ def complaints(tmp_path_factory):
     for name in (LESSON, f"solutions/{LESSON}"):
         shutil.copy(ROOT / "notebooks" / f"{name}.ipynb", notebooks / f"{name}.ipynb")
     lesson = notebooks / f"{LESSON}.ipynb"
-    plant(lesson, "title", "The tag EQ-NOBODY-KNOWS in a sentence.")
-    plant(lesson, "title", "**[EQ-NOT-THERE]**\n$$\nx\n$$")
+    plant(lesson, "title", f"The tag {KNOWS} in a sentence.")
+    plant(lesson, "title", f"**[{THERE}]**\n$$\nx\n$$")
     plant(lesson, "remember", "[a page](reference/nowhere.md)")
     plant(lesson, "remember", "[a claim](reference/claims.md#A999)")
     plant(lesson, "remember", "![a picture](reference/nothing.png)")
     terms = notebooks / "reference" / "glossary.md"
-    terms.write_text(terms.read_text("utf-8") + "\nSee EQ-MISSING.\n", "utf-8")
+    terms.write_text(terms.read_text("utf-8") + f"\nSee {MISSING}.\n", "utf-8")
     return "\n".join(web.build(notebooks, notebooks.parent / "build"))
 
 
 @pytest.mark.parametrize(
     "named",
     [
-        "eq-nobody-knows",
-        "eq-not-there",
+        KNOWS,
+        THERE,
+        MISSING,
         "reference/nowhere.md",
-        "a999",
+        "A999",
         "reference/nothing.png",
-        "eq-missing",
     ],
 )
 def test_each_fault_is_named(complaints, named):
-    assert named in complaints.lower()
+    assert named.lower() in complaints.lower()
 
 
 def test_a_fault_is_named_with_its_cell(complaints):
-    (line,) = [line for line in complaints.splitlines() if "eq-nobody-knows" in line]
+    (line,) = [line for line in complaints.splitlines() if KNOWS.lower() in line]
     assert line.startswith(f"notebooks/{LESSON}.ipynb, cell title, line ")
 
 
