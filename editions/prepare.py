@@ -140,10 +140,19 @@ def lesson_table(lessons: list[Notebook]) -> str:
     return "\n".join(rows) + "\n\n"
 
 
+def readme_picture() -> str:
+    """The first picture of the README, with its alt text."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    alt, path = re.search(r"^!\[(.+?)\]\(notebooks/(\S+)\)$", readme, re.M).groups()
+    return f"![{alt}]({path})"
+
+
 def front_page(target: Path, notebooks: Path) -> str:
     """The words of pages/index.md, the lessons as a table, and the order of all pages."""
     lessons = [Notebook(path) for path in sorted(notebooks.glob("*.ipynb"))]
-    parts = [(PAGES / "index.md").read_text("utf-8"), "\n", lesson_table(lessons)]
+    words = (target / "index.md").read_text("utf-8")
+    words = words.replace("<!-- the README's picture -->", readme_picture())
+    parts = [words, "\n", lesson_table(lessons)]
     parts.append(toctree("Lessons", [lesson.name for lesson in lessons]))
     reference = sorted(target.glob("reference/*.md"), key=lambda page: page.stem != "course_map")
     parts.append(toctree("Reference", [f"reference/{page.stem}" for page in reference]))

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ["normlib", "normcourse", "tools", "tests"]
+FOLDERS = ["normlib", "normcourse", "editions", "tools", "tests"]
 COLUMNS = 100
 COUNTED = {tokenize.NAME, tokenize.NUMBER, tokenize.OP, tokenize.STRING}
 # from Python 3.12 on an f-string is many tokens
