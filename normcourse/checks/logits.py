@@ -1,0 +1,186 @@
+"""Checks of lesson 05a: the softmax's Jacobian, numbers of a softcap, attention with a softcap.
+
+Tables map what a check says to the wrong answer that earns it; v holds the values of one call.
+"""
+
+import math
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor
+
+from normcourse import draw
+from normcourse.checks.probes import calls, forbid
+from normcourse.checks.verdict import exercise, expect, parts
+from normlib import functional
+
+
+@exercise("Exercise 1 (the softmax's Jacobian)")
+def softmax_jacobian(student: Callable) -> None:
+    """student(p) -> (..., n, n).  [EQ-SOFTMAX-JACOBIAN]"""
+    cases = [{"p": draw(5).softmax(-1)}, {"p": draw(3, 2, 4, seed=1).softmax(-1)}]
+    calls(forbid(student, "autograd", "normlib"), _jacobian, *cases, slips=JACOBIANS)
+
+
+def _outer(p: Tensor) -> Tensor:
+    return p[..., :, None] * p[..., None, :]
+
+
+def _jacobian(p: Tensor) -> Tensor:
+    return p.diag_embed() - _outer(p)
+
+
+JACOBIANS = {
+    "only the diagonal is there; each weight moves with every logit, by -p_i p_j.": lambda p: (
+        p * (1 - p)
+    ).diag_embed(),
+    "on the diagonal it is p_i (1 - p_i): both parts of the quotient rule.": lambda p: (
+        p.diag_embed() - _outer(p) + _outer(p).diagonal(dim1=-2, dim2=-1).diag_embed()
+    ),
+    "the part with the denominator is missing: subtract p_i p_j.": lambda p: p.diag_embed(),
+    "the diagonal is missing: the numerator moves, too.": lambda p: -_outer(p),
+    "the sign: a larger logit raises its own weight, and lowers the others.": lambda p: (
+        _outer(p) - p.diag_embed()
+    ),
+    "subtract p_i p_j, do not add it.": lambda p: p.diag_embed() + _outer(p),
+    "the diagonal of p, not the identity: 1 is there without its factor p_i.": lambda p: (
+        torch.eye(p.shape[-1], dtype=p.dtype) - _outer(p)
+    ),
+    "the factor p_j is missing beside the diagonal.": lambda p: (
+        p.diag_embed() - p[..., :, None].expand(_outer(p).shape)
+    ),
+    "the factor p_i in front is missing; yours is the derivative of ln p.": lambda p: (
+        torch.eye(p.shape[-1], dtype=p.dtype) - p[..., None, :]
+    ),
+}
+
+
+@exercise("Exercise 2 (three numbers of a softcap)")
+def softcap_numbers(student: tuple) -> None:
+    """student: (largest distance to the clip, Lipschitz constant, smoothness) at cap 50."""
+    for got, (name, (want, slips)) in zip(parts(student, *SOFTCAP), SOFTCAP.items(), strict=True):
+        wrong = {f"{name}: {text}": value for text, value in slips.items()}
+        expect(got, want, wrong, f"the {name}", rtol=5e-3)
+
+
+BEND = 4 / (3 * math.sqrt(3))
+KAPPA = 50.0
+SOFTCAP = {
+    "distance": (
+        KAPPA * (1 - math.tanh(1)),
+        {
+            "that is in caps; multiply by 50.": 1 - math.tanh(1),
+            "that is the value of the softcap there; subtract it from the clip's 50.": (
+                KAPPA * math.tanh(1)
+            ),
+            "that is for a cap of 1 at x = 50: far out they meet.": 0.0,
+            "at half the cap the distance is still growing; look at x = 50.": (
+                KAPPA * (0.5 - math.tanh(0.5))
+            ),
+            "at two caps it is smaller again; look at x = 50.": KAPPA * (1 - math.tanh(2)),
+            "50 is the height of the limit, not a distance.": KAPPA,
+        },
+    ),
+    "Lipschitz constant": (
+        1.0,
+        {
+            "the cap outside and the cap inside cancel.": KAPPA,
+            "the cap outside cancels the one inside.": 1 / KAPPA,
+            "the slope is steepest at 0, where tanh is 0.": 1 - math.tanh(1) ** 2,
+            "it is steepest at 0, not far out.": 0.0,
+            "that is the largest bend of tanh.": BEND,
+        },
+    ),
+    "smoothness": (
+        BEND / KAPPA,
+        {
+            "the slope changes over a distance of caps: divide by 50.": BEND,
+            "divide by 50, do not multiply.": BEND * KAPPA,
+            "divide by 50 once, not squared.": BEND / KAPPA**2,
+            "the factor 4 / (3 sqrt(3)) is missing.": 1 / KAPPA,
+            "a factor 2 is missing, that of 2 t (1 - t^2).": BEND / 2 / KAPPA,
+            "that is the Lipschitz constant.": 1.0,
+        },
+    ),
+}
+
+
+@exercise("Exercise 3 (causal attention with a cap)")
+def capped_attention(student: Callable) -> None:
+    """student(q, k, cap) -> weights (tokens, tokens)."""
+    cases = [
+        {"q": 3 * draw(6, 4, seed=3), "k": draw(6, 4, seed=4), "cap": 3.0},
+        {"q": 2 * draw(5, 9, seed=5), "k": draw(5, 9, seed=6), "cap": 1.2},
+    ]
+    slips = {message: _attention(wrong) for message, wrong in ATTENTION.items()}
+    calls(student, _attention(lambda v: attend(v.cap_of(v.logits))), *cases, slips=slips)
+
+
+def _attention(formula: Callable) -> Callable:
+    """A function of (q, k, cap) from one of v: the logits, the cap, sqrt(d), the past."""
+
+    def weights(q: Tensor, k: Tensor, cap: float) -> Tensor:
+        root = math.sqrt(q.shape[-1])
+        logits = q @ k.T / root
+        past = torch.ones(logits.shape, dtype=torch.bool).tril()
+        return formula(
+            SimpleNamespace(
+                logits=logits,
+                cap=cap,
+                root=root,
+                past=past,
+                cap_of=lambda x: functional.softcap(x, cap),
+            )
+        )
+
+    return weights
+
+
+ATTENTION = {
+    "masked before the cap: softcap turns -inf into -cap, "
+    "and the future leaks in (onnx #7865).": lambda v: v.cap_of(masked(v.logits)).softmax(-1),
+    "the cap is missing; tanh lies between -1 and 1, so multiply by cap.": lambda v: attend(
+        (v.logits / v.cap).tanh()
+    ),
+    "divide by cap inside tanh, or the slope at 0 is not 1.": lambda v: attend(
+        v.cap * v.logits.tanh()
+    ),
+    "logit times tanh caps nothing; the factor is cap (unsloth-zoo #593).": lambda v: attend(
+        v.logits * (v.logits / v.cap).tanh()
+    ),
+    "that is a hard clip; softcap is smooth.": lambda v: attend(v.logits.clamp(-v.cap, v.cap)),
+    "there is no cap in it.": lambda v: attend(v.logits),
+    "divide the logits by sqrt(d).": lambda v: attend(v.cap_of(v.logits * v.root)),
+    "divide by sqrt(d), not by d.": lambda v: attend(v.cap_of(v.logits / v.root)),
+    "scale first, then cap; in your order the cap is cap / sqrt(d).": lambda v: attend(
+        v.cap_of(v.logits * v.root) / v.root
+    ),
+    "no causal mask: row i may look at columns 0 to i.": lambda v: v.cap_of(v.logits).softmax(-1),
+    "a token may see itself; mask only what comes after it.": lambda v: masked(
+        v.cap_of(v.logits), 0
+    ).softmax(-1),
+    "masked after the softmax: the rows no longer sum to 1.": lambda v: (
+        v.cap_of(v.logits).softmax(-1).tril()
+    ),
+    "masked with 0 before the softmax: exp(0) is 1; fill with -inf.": lambda v: (
+        v.cap_of(v.logits).tril().softmax(-1)
+    ),
+    "the mask is upside down: row i may look at columns 0 to i.": lambda v: (
+        v.cap_of(v.logits).masked_fill(~v.past.T, -math.inf).softmax(-1)
+    ),
+    "rows are queries, columns keys: q @ k.T, not k @ q.T.": lambda v: attend(v.cap_of(v.logits.T)),
+    "softmax runs over the keys, the last axis.": lambda v: masked(v.cap_of(v.logits)).softmax(0),
+    "the cap belongs on the logits, before the softmax.": lambda v: v.cap_of(attend(v.logits)),
+    "these are logits; the softmax is missing.": lambda v: masked(v.cap_of(v.logits)),
+}
+
+
+def masked(logits: Tensor, diagonal: int = 1) -> Tensor:
+    """-inf from the given diagonal on."""
+    future = torch.ones(logits.shape, dtype=torch.bool).triu(diagonal)
+    return logits.masked_fill(future, -math.inf)
+
+
+def attend(logits: Tensor) -> Tensor:
+    return masked(logits).softmax(-1)

@@ -1,0 +1,164 @@
+"""The checks of lesson 05a name the slips people make, and accept answers written otherwise."""
+
+import math
+
+import pytest
+import torch
+
+from normcourse.checks import logits as check
+
+pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
+BEND = 4 / (3 * math.sqrt(3))
+
+
+def test_writing_into_an_input_is_named():
+    assert "q was changed in place" in check.capped_attention(lambda q, k, cap: q.mul_(2))
+    assert "p was changed in place" in check.softmax_jacobian(lambda p: p.mul_(2))
+
+
+def outer(p):
+    return p.unsqueeze(-1) * p.unsqueeze(-2)
+
+
+def eye(p):
+    return torch.eye(p.shape[-1])
+
+
+WRONG_JACOBIANS = {
+    "diagonal alone": (lambda p: torch.diag_embed(p - p**2), "only the diagonal"),
+    "p on the diagonal": (
+        lambda p: torch.where(eye(p) > 0, p.unsqueeze(-1), -outer(p)),
+        "both parts",
+    ),
+    "no denominator": (lambda p: torch.diag_embed(p), "denominator is missing"),
+    "no diagonal": (lambda p: -outer(p), "the diagonal is missing"),
+    "sign": (lambda p: outer(p) - torch.diag_embed(p), "raises its own weight"),
+    "added": (lambda p: torch.diag_embed(p) + outer(p), "do not add"),
+    "identity": (lambda p: eye(p) - outer(p), "not the identity"),
+    "p_i alone": (lambda p: torch.diag_embed(p) - p.unsqueeze(-1).expand_as(outer(p)), "p_j"),
+    "no p_i": (lambda p: eye(p) - p.unsqueeze(-2), "in front"),
+    "of the logarithm": (
+        lambda p: (torch.diag_embed(p) - outer(p)) / p.unsqueeze(-1),
+        "in front is missing",
+    ),
+    "halved": (lambda p: (torch.diag_embed(p) - outer(p)) / 2, "off by"),
+    "one row only": (lambda p: torch.diag(p.flatten()) - torch.outer(*[p.flatten()] * 2), "shape"),
+}
+
+
+@pytest.mark.parametrize("wrong, message", WRONG_JACOBIANS.values(), ids=WRONG_JACOBIANS)
+def test_a_wrong_jacobian_is_named(wrong, message):
+    verdict = check.softmax_jacobian(wrong)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def test_the_jacobian_may_be_written_otherwise():
+    assert (
+        check.softmax_jacobian(lambda p: p.unsqueeze(-1) * (eye(p) - p.unsqueeze(-2)))[:4] == "[ok]"
+    )
+
+
+def test_autograd_is_refused():
+    def by_autograd(p):
+        return torch.autograd.functional.jacobian(lambda x: x.softmax(-1), p.log())
+
+    assert "without autograd" in check.softmax_jacobian(by_autograd)
+
+
+NUMBERS = (11.9, 1.0, 0.0154)
+WRONG_NUMBERS = [
+    (0, 0.238, "in caps"),
+    (0, 38.08, "value of the softcap"),
+    (0, 0.0, "cap of 1"),
+    (0, 1.894, "still growing"),
+    (0, 1.798, "smaller again"),
+    (0, 50.0, "height"),
+    (0, 20.0, "off by"),
+    (1, 50.0, "cancel"),
+    (1, 0.02, "cancels"),
+    (1, 0.42, "steepest at 0"),
+    (1, 0.0, "far out"),
+    (1, BEND, "bend of tanh"),
+    (2, BEND, "divide by 50"),
+    (2, 50 * BEND, "do not multiply"),
+    (2, BEND / 2500, "not squared"),
+    (2, 0.02, "4 / (3 sqrt(3))"),
+    (2, BEND / 100, "factor 2"),
+    (2, 1.0, "Lipschitz"),
+]
+
+
+@pytest.mark.parametrize("place, value, message", WRONG_NUMBERS)
+def test_a_wrong_number_is_named(place, value, message):
+    answer = list(NUMBERS)
+    answer[place] = value
+    verdict = check.softcap_numbers(tuple(answer))
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def test_numbers_may_be_rounded():
+    assert check.softcap_numbers(NUMBERS).startswith("[ok]")
+
+
+def test_the_numbers_are_those_of_the_curve():
+    """On a fine grid: the distance to the clip, the steepest slope, the fastest change of it."""
+    x = torch.linspace(-150, 150, 300_001)
+    softcap = 50 * torch.tanh(x / 50)
+    slope = softcap.diff() / x.diff()
+    bend = (slope.diff() / x.diff()[1:]).abs()
+    assert (softcap - x.clamp(-50, 50)).abs().max().item() == pytest.approx(NUMBERS[0], rel=5e-3)
+    assert slope.max().item() == pytest.approx(1.0, rel=1e-5)
+    assert bend.max().item() == pytest.approx(NUMBERS[2], rel=5e-3)
+
+
+def cap_of(logits, cap):
+    return cap * torch.tanh(logits / cap)
+
+
+def masked(logits, diagonal=1):
+    future = torch.ones(logits.shape, dtype=torch.bool).triu(diagonal)
+    return logits.masked_fill(future, -math.inf)
+
+
+ATTENTIONS = {  # of the products, the cap, and the root of the width
+    "mask first": (lambda raw, c, r: cap_of(masked(raw / r), c).softmax(-1), "onnx #7865"),
+    "no factor cap": (
+        lambda raw, c, r: masked(torch.tanh(raw / r / c)).softmax(-1),
+        "multiply by cap",
+    ),
+    "no division by cap": (
+        lambda raw, c, r: masked(c * torch.tanh(raw / r)).softmax(-1),
+        "slope at 0",
+    ),
+    "times the logit": (
+        lambda raw, c, r: masked(raw / r * torch.tanh(raw / r / c)).softmax(-1),
+        "unsloth-zoo #593",
+    ),
+    "hard clip": (lambda raw, c, r: masked((raw / r).clamp(-c, c)).softmax(-1), "hard clip"),
+    "no cap": (lambda raw, c, r: masked(raw / r).softmax(-1), "no cap"),
+    "not scaled": (
+        lambda raw, c, r: masked(cap_of(raw, c)).softmax(-1),
+        "divide the logits by sqrt(d)",
+    ),
+    "scaled by d": (lambda raw, c, r: masked(cap_of(raw / r**2, c)).softmax(-1), "not by d"),
+    "scaled last": (lambda raw, c, r: masked(cap_of(raw, c) / r).softmax(-1), "scale first"),
+    "no mask": (lambda raw, c, r: cap_of(raw / r, c).softmax(-1), "no causal mask"),
+    "blind to itself": (
+        lambda raw, c, r: masked(cap_of(raw / r, c), 0).softmax(-1),
+        "may see itself",
+    ),
+    "masked last": (lambda raw, c, r: cap_of(raw / r, c).softmax(-1).tril(), "no longer sum"),
+    "masked with 0": (lambda raw, c, r: cap_of(raw / r, c).tril().softmax(-1), "exp(0)"),
+    "upside down": (lambda raw, c, r: masked(cap_of(raw / r, c).T).T.softmax(-1), "upside down"),
+    "softmax over rows": (lambda raw, c, r: masked(cap_of(raw / r, c)).softmax(0), "last axis"),
+    "cap last": (lambda raw, c, r: cap_of(masked(raw / r).softmax(-1), c), "before the softmax"),
+    "no softmax": (lambda raw, c, r: masked(cap_of(raw / r, c)), "softmax is missing"),
+    "transposed": (lambda raw, c, r: masked(cap_of(raw.T / r, c)).softmax(-1), "not k @ q.T"),
+    "halved again": (lambda raw, c, r: masked(cap_of(raw / r, c) / 2).softmax(-1), "off by"),
+}
+
+
+@pytest.mark.parametrize("wrong, message", ATTENTIONS.values(), ids=ATTENTIONS)
+def test_wrong_attention_is_named(wrong, message):
+    verdict = check.capped_attention(lambda q, k, cap: wrong(q @ k.T, cap, q.shape[-1] ** 0.5))
+    assert verdict.startswith("[x]") and message in verdict
