@@ -5,8 +5,8 @@ A lesson says so in its own words, in lines such as
     Symbols of this section: $x$ one row; $\\mu$ its mean, $\\sigma^{2}$ its variance.
 
 An entry begins with a formula behind the colon, a comma or a semicolon; `$l$ and $u$` share one
-meaning; the list ends with its sentence. In one lesson a letter has one meaning: where it returns,
-the line repeats it word for word or leaves it out.
+meaning; what follows another semicolon is a remark; the list ends with its sentence. In one lesson
+a letter has one meaning: where it returns, the line repeats it word for word or leaves it out.
 """
 
 import json
@@ -58,7 +58,7 @@ def entries_of(lesson: str, line: str) -> list[Entry]:
     ends = [match.start() for match in found[1:]] + [len(line)] * bool(found)
     entries = []
     for match, end in zip(found, ends, strict=True):
-        meaning = line[match.end() : end].strip(" .;,")
+        meaning = line[match.end() : end].partition(";")[0].strip(" .,")
         for formula in re.findall(FORMULA, match[1]):
             entries.append(Entry(lesson, letter_of(formula), formula, meaning))
     return entries
