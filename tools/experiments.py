@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy
 import torch
-from grids import GRIDS, PLANNED
+from grids import GRIDS
 from tqdm import tqdm
 
 from normcourse import jsonfile, training
@@ -59,12 +59,24 @@ def load(path: Path, name: str, settings: dict) -> dict:
         raise training.RecordError(
             f"{path.name} is the record of {theirs!r}, not of {name!r}. {fix}"
         )
-    if record["settings"] != settings:
+    if record["settings"] != settings and not _goes_on(record, settings):
         parts = [part for part in settings if settings[part] != record["settings"][part]]
         raise training.RecordError(
             f"{path.name} was made with other settings ({', '.join(parts)}). {fix}"
         )
-    return record
+    return record | {"settings": settings}
+
+
+def _goes_on(record: dict, settings: dict) -> bool:
+    """Whether the settings only add to the record's: norms, seeds, a sweep.
+
+    A run depends on its cell, the data, the model and how it is trained; so the record's runs stay
+    right if they are cells of the new plan as well.
+    """
+    if any(record["settings"][part] != settings[part] for part in ("data", "model", "train")):
+        return False
+    planned = {key(cell) for cell in training.plan(settings, record["runs"])}
+    return all(key(run) in planned for run in record["runs"])
 
 
 def save(path: Path, record: dict) -> None:
@@ -152,7 +164,7 @@ def workers(count: int) -> Iterator[Map]:
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    names = ", ".join([*GRIDS, *PLANNED])
+    names = ", ".join(GRIDS)
     parser = argparse.ArgumentParser(description="Train the grids that lessons draw from.")
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"of {names}; default: all of lessons"
@@ -160,7 +172,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=RECORDS, help="where the records are")
     parser.add_argument("--workers", type=int, default=2, help="processes of one thread each")
     options = parser.parse_args(arguments)
-    if unknown := sorted(set(options.names) - set(GRIDS | PLANNED)):
+    if unknown := sorted(set(options.names) - set(GRIDS)):
         parser.error(f"no such experiment: {', '.join(unknown)}; there are {names}")
     if options.workers < 1:
         parser.error(f"--workers needs at least 1, got {options.workers}")
@@ -172,7 +184,7 @@ def main(arguments: list[str]) -> int:
     try:
         with workers(options.workers) as do:
             for name in options.names or GRIDS:
-                print(complete(name, (GRIDS | PLANNED)[name], options.folder, do), flush=True)
+                print(complete(name, GRIDS[name], options.folder, do), flush=True)
     except training.RecordError as error:
         print(error, file=sys.stderr)
         return 1

@@ -3,6 +3,7 @@
 from normcourse import training
 
 SEEDS = [0, 1, 2, 3, 4]
+TEN = list(range(10))  # the capstone's: its verdicts are close
 FEW = [0, 1, 2]  # the sweeps' seeds: the same as the first final runs'
 EVERYWHERE = [
     "none",
@@ -19,6 +20,7 @@ EVERYWHERE = [
 ]
 IN_ATTENTION = ["qk_norm", "rms_norm_qk"]
 CURVES = ["dyt", "dyisru", "dyt_sqrt_d", "dyisru_sqrt_d"]
+ADDED = ["derf", "dyt_tuned", "dyisru_tuned"]
 MAIN = ["none", "batch_norm", "layer_norm", "rms_norm", "dyt", "dyisru"]
 NOT_IN_POST = ["none", "weight_norm", "qk_norm"]  # without a norm in its blocks Post-LN is Pre-LN
 ADAM = {
@@ -34,6 +36,9 @@ SGD_RATES = [3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 3.0]
 # The slopes of DyISRU at scale 1 are starts of c = 1 / slope^2, from 100 (its author's code) to
 # 0.25.
 SLOPES = [0.1, 0.2, 0.5, 1.0, 2.0]
+# Starts that are tuned together with the rate: the published slope, and twice and four times that
+STARTS = [0.5, 1.0, 2.0]
+TUNED = {"dyt_tuned": STARTS, "dyisru_tuned": STARTS}
 TRANSFORMER = {"build": "transformer", "depth": 2, "width": 16, "heads": 2}
 RESIDUAL = {"build": "residual_mlp", "depth": 6, "width": 32, "placement": "pre"}
 SHALLOW = {"build": "mlp", "depth": 3, "width": 32}
@@ -47,6 +52,7 @@ def grid(
     train: dict = ADAM,
     *,
     rates: list[float] = ADAM_RATES,
+    seeds: list[int] = SEEDS,
     tuning_seeds: tuple[int, ...] = (100, 101),
     slopes: dict[str, list[float]] | None = None,
     **sweeps: list[float],
@@ -66,7 +72,7 @@ def grid(
         "rates": rates,
         "slopes": slopes or {},
         "tuning_seeds": list(tuning_seeds),
-        "seeds": SEEDS,
+        "seeds": seeds,
         "sweeps": {phase: swept(phase, values) for phase, values in sweeps.items()},
     }
 
@@ -77,6 +83,7 @@ def swept(phase: str, values: list[float]) -> dict:
 
 OPENING_RATES = [3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]
 OPENING = {"build": "mlp", "depth": 30, "start": "torch"}  # lesson 00: three norms, two repairs
+DEEP_RATES = [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]
 NORMS = ["none", "batch_norm", "layer_norm", "rms_norm"]
 SGD = {"optimizer": "sgd", "steps": 400, "warmup": 0, "evaluate_every": 100}
 
@@ -107,10 +114,12 @@ GRIDS = {
         batch_size=[2, 4, 16, 256],
         slope=SLOPES,
     ),
-    "capstone_pre": (
-        grid(EVERYWHERE + IN_ATTENTION, {**TRANSFORMER, "placement": "pre"}, slope=SLOPES)
+    "capstone_pre": grid(
+        EVERYWHERE + IN_ATTENTION, {**TRANSFORMER, "placement": "pre"}, slope=SLOPES
     ),
-    "capstone_residual": grid(EVERYWHERE, RESIDUAL),
+    "capstone_residual": grid(
+        [*EVERYWHERE, *ADDED, "skip_init"], RESIDUAL, seeds=TEN, slopes=TUNED
+    ),
     "capstone_post": grid(
         [name for name in EVERYWHERE + IN_ATTENTION if name not in NOT_IN_POST],
         {**TRANSFORMER, "placement": "post"},
@@ -118,7 +127,21 @@ GRIDS = {
     "capstone_cnn": grid(
         EVERYWHERE, {"build": "cnn", "depth": 4, "channels": 8}, ADAM | {"evaluate_every": 10}
     ),
-    "capstone_residual_sgd": grid(MAIN, RESIDUAL, ADAM | {"optimizer": "sgd"}, rates=SGD_RATES),
+    "capstone_residual_sgd": grid(
+        [*MAIN, *ADDED, "skip_init"],
+        RESIDUAL,
+        ADAM | {"optimizer": "sgd"},
+        rates=SGD_RATES,
+        seeds=TEN,
+        slopes=TUNED,
+    ),
+    "capstone_deep": grid(  # lesson 00's net of 30 layers, with its shortcuts of full size
+        [*MAIN, *ADDED, "skip_init"],
+        {**OPENING, "shortcut": True},
+        ADAM | SGD | {"steps": 100, "evaluate_every": 5},
+        rates=DEEP_RATES,
+        slopes={name: [0.2, *STARTS] for name in TUNED},
+    ),
     "batch_of_2": grid(
         ["batch_norm", "layer_norm"],
         SHALLOW,
@@ -165,21 +188,3 @@ GRIDS["bound_and_bend"] = grid(
     tuning_seeds=FIVE,
     slopes={name: [0.1, 0.5] for name in CURVED},
 )
-
-
-# Lesson 00's net with 30 layers, with its shortcuts and without, and what is to be tried in it:
-# Derf, DyT and DyISRU at a tuned start, and SkipInit, which has no norm. `make experiments` leaves
-# them out until their records are made: python tools/experiments.py capstone_deep
-DEEP = {"build": "mlp", "depth": 30, "width": 64, "start": "torch"}
-SGD = ADAM | {"optimizer": "sgd", "warmup": 0, "steps": 100}
-TUNED = {"dyt_tuned": SLOPES, "dyisru_tuned": SLOPES}
-PLANNED = {
-    "capstone_deep_plain": grid([*MAIN, "derf", *TUNED], DEEP, SGD, rates=SGD_RATES, slopes=TUNED),
-    "capstone_deep": grid(
-        [*MAIN, "derf", *TUNED, "skip_init"],
-        DEEP | {"shortcut": True},
-        SGD,
-        rates=SGD_RATES,
-        slopes=TUNED,
-    ),
-}

@@ -1,5 +1,5 @@
-"""Checks of lesson 08: measures of a run,
-a paired interval, a rate chosen fairly, a factor per layer.
+"""Checks of lesson 08: a rate chosen fairly, a paired interval, Holm's correction, a choice, and
+the protocol of a trial.
 
 Each table below maps what a check says to the wrong formula that earns it.
 """
@@ -7,138 +7,16 @@ Each table below maps what a check says to the wrong formula that earns it.
 import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from statistics import mean, median
+from statistics import mean
 from types import SimpleNamespace
 
 import torch
+from torch import Tensor
 
-from normcourse.checks.probes import call
+from normcourse import measures, training
+from normcourse.checks.probes import call, calls
+from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, exercise, expect, parts
-
-RUN = {
-    "norms": [2.0, 2.2, 2.8, 0.8],
-    "right": [200, 340, 360, 372, 390],
-    "steps": [5, 10, 15, 20, 25],
-}
-OF = 400  # right answers out of; 360 are exactly 90 %
-STABILITIES = {  # n: the gradient norms
-    "stability: divide by the FIRST norm, not by the last.": lambda n: mean(n) / n[-1],
-    "stability: each norm is compared with the first, not with the one before.": (
-        lambda n: mean(b / a for a, b in pairwise(n))
-    ),
-    "stability: that is the last norm over the first; take the mean over all steps.": lambda n: (
-        n[-1] / n[0]
-    ),
-    "stability: that is the mean norm; divide by the first.": mean,
-    "stability: that is the sum; divide by the number of steps.": lambda n: sum(n) / n[0],
-    "stability: step 1 counts, too (its ratio is 1).": lambda n: mean(n[1:]) / n[0],
-    "stability: that is the median; 10.2 takes the mean.": lambda n: median(n) / n[0],
-    "stability: norms, not squared norms.": lambda n: mean(v * v for v in n) / n[0] ** 2,
-    "stability: that is the peak; return (stability, peak, speed).": lambda n: max(n) / n[0],
-}
-PEAKS = {
-    "peak: divide the largest norm by the first.": max,
-    "peak: divide by the first norm, not by the smallest.": lambda n: max(n) / min(n),
-    "peak: divide by the first norm, not by the mean.": lambda n: max(n) / mean(n),
-    "peak: that is the place of the largest norm; return its ratio to the first.": lambda n: (
-        n.index(max(n)) + 1
-    ),
-    "peak: that is the last norm; take the largest.": lambda n: n[-1] / n[0],
-    "peak: each norm is compared with the first, not with the one before.": (
-        lambda n: max(b / a for a, b in pairwise(n))
-    ),
-}
-SPEEDS = {
-    "speed: one over the step, not the step.": 15.0,
-    "speed: that counts evaluations; use the step at which the third one was made.": 1 / 3,
-    "speed: exactly 90 % counts as reached: >=, not >.": 1 / 20,
-    "speed: a count is no share: divide by of before you compare with 0.9.": 1 / 5,
-    "speed: the FIRST time at 90 %, not the best or the last.": 1 / 25,
-    "speed: the step before it; the first time AT 90 % counts.": 1 / 10,
-}
-NEVER = {
-    "speed of a run that never gets there: 0.0, not one over its last step.": 1 / 25,
-    "speed of a run that never gets there: 0.0, not infinity.": math.inf,
-    "speed of a run that never gets there: 0.0, not NaN, which would spoil every mean.": math.nan,
-    "speed of a run that never gets there: 0.0, not -1.": -1.0,
-}
-FIRST = torch.tensor([361.0, 352.0, 329.0, 366.0, 343.0], dtype=torch.float64)
-SECOND = torch.tensor([350.0, 347.0, 322.0, 351.0, 345.0], dtype=torch.float64)
-T = 2.776  # 97.5 % point of Student's t with 4 degrees of freedom
-HALVES = {  # v: a, b, their differences d
-    "the seeds are paired: take the spread of the differences, not of each norm.": (
-        lambda v: T * ((v.a.var() + v.b.var()) / 5).sqrt()
-    ),
-    "that is where single differences lie; the mean of n has a spread smaller by sqrt(n).": (
-        lambda v: T * v.d.std()
-    ),
-    "divide the squares by n - 1: the mean was taken from the same five.": (
-        lambda v: T * v.d.std(correction=0) / 5**0.5
-    ),
-    "1.96 is for a known spread; with five seeds use t.": lambda v: 1.96 * v.d.std() / 5**0.5,
-    "that is the standard error; multiply by t.": lambda v: v.d.std() / 5**0.5,
-    "divide by sqrt(n), not by n.": lambda v: T * v.d.std() / 5,
-    "divide by sqrt(n); n - 1 is already in the standard deviation.": lambda v: T * v.d.std() / 2,
-    "that is the range's half; it covers no stated share.": lambda v: (v.d.max() - v.d.min()) / 2,
-    "that is a variance; take its root.": lambda v: T * v.d.var() / 5**0.5,
-    "2.132 is the one-sided point; an interval has two ends.": lambda v: 2.132 * v.d.std() / 5**0.5,
-}
-
-
-@exercise("Exercise 1 (the measures of a run)")
-def measures(student) -> None:
-    """student(norms, right, steps, of) -> (stability, peak, speed)."""
-    norms = RUN["norms"]
-    got = parts(student(*map(list, RUN.values()), OF), "stability", "peak", "speed")
-    truth = (mean(norms) / norms[0], max(norms) / norms[0], 1 / 15)
-    tables = (STABILITIES, PEAKS, SPEEDS)
-    for name, value, want, table in zip(
-        ("stability", "peak", "speed"), got, truth, tables, strict=True
-    ):
-        slips = {
-            message: wrong(norms) if callable(wrong) else wrong for message, wrong in table.items()
-        }
-        expect(value, want, slips, name)
-    never = student([1.0, 1.0], [10, 20, 30, 40, 50], RUN["steps"], OF)[2]
-    if never is None:
-        raise Slip("speed of a run that never gets there: 0.0, not None.")
-    expect(never, 0.0, NEVER, "speed of a run that never gets there")
-    again = parts(
-        student([4.0, 2.0], [500, 925, 850, 950], [5, 10, 20, 30], 1000),
-        "stability",
-        "peak",
-        "speed",
-    )
-    expect(again[2], 0.1, what="speed of a run that reaches 90 % at step 10 and falls back")
-    expect(again[0], 0.75, what="stability of the norms 4, 2")
-    expect(again[1], 1.0, what="peak of the norms 4, 2 (the first counts)")
-
-
-@exercise("Exercise 2 (a paired interval)")
-def interval(student) -> None:
-    """student(a, b, t) -> (mean, low, high) of a - b over the seeds."""
-    v = SimpleNamespace(a=FIRST, b=SECOND, d=FIRST - SECOND)
-    middle = v.d.mean().item()
-    half = (T * v.d.std() / 5**0.5).item()
-    got = parts(call(student, a=FIRST, b=SECOND, t=T), "mean", "low", "high")
-    slips = {
-        "mean: that is b - a; positive must mean that a is better.": -middle,
-        "mean: keep the signs of the differences.": v.d.abs().mean().item(),
-        "mean: that is the median.": v.d.median().item(),
-        "mean: that is the sum; divide by the number of seeds.": v.d.sum().item(),
-    }
-    expect(got[0], middle, slips, "mean")
-    for value, sign, end, other in ((got[1], -1, "low", "high"), (got[2], 1, "high", "low")):
-        ends = {message: middle + sign * wrong(v).item() for message, wrong in HALVES.items()}
-        ends[f"{end}: the ends are exchanged, that is {other}."] = middle - sign * half
-        ends[f"{end}: that is half the width; take it off the mean, and add it."] = half
-        expect(value, middle + sign * half, ends, end)
-    three = parts(call(student, a=FIRST[:3], b=SECOND[:3], t=4.303), "mean", "low", "high")
-    middle = v.d[:3].mean().item()
-    half = (4.303 * v.d[:3].std() / 3**0.5).item()
-    ends = {"mean": middle, "low": middle - half, "high": middle + half}
-    for value, (name, want) in zip(three, ends.items(), strict=True):
-        expect(value, want, what=f"{name} for three seeds and t = 4.303")
 
 
 def _final(run: Mapping) -> float:
@@ -188,7 +66,7 @@ LEAKS = {  # the score by which each wrong rate is the best
 }
 
 
-@exercise("Exercise 3 (a rate chosen fairly)")
+@exercise("Exercise 1 (a rate chosen fairly)")
 def fair_rate(student) -> None:
     """student(runs): the rate with the best mean validation count at the end of its tuning runs."""
     runs = made_up_runs()[::-1]  # of equals the lower comes last
@@ -246,46 +124,318 @@ def made_up_runs() -> list[dict]:
     return runs
 
 
-SIZES = torch.tensor([0.8, 0.5, 0.2, 0.11, 0.06], dtype=torch.float64)
-DEPTH = 20
-PREDICTIONS = {  # n: the sizes, r the right factor per layer
-    "layer 1 has passed no factor yet: depth - 1 factors, not depth.": lambda n, r: n[0] * r**DEPTH,
-    "five layers have four steps between them: the root is the fourth, not the fifth.": (
-        lambda n, r: n[0] * ((n[-1] / n[0]) ** (1 / 5)) ** (DEPTH - 1)
+FIRST = torch.tensor([361.0, 352.0, 329.0, 366.0, 343.0], dtype=torch.float64)
+SECOND = torch.tensor([350.0, 347.0, 322.0, 351.0, 345.0], dtype=torch.float64)
+T = 2.776  # 97.5 % point of Student's t with 4 degrees of freedom
+HALVES = {  # v: a, b, their differences d
+    "the seeds are paired: take the spread of the differences, not of each norm.": (
+        lambda v: T * ((v.a.var() + v.b.var()) / 5).sqrt()
     ),
-    "factors multiply: take their geometric mean, not the arithmetic one.": (
-        lambda n, r: n[0] * (n[1:] / n[:-1]).mean() ** (DEPTH - 1)
+    "that is where single differences lie; the mean of n has a spread smaller by sqrt(n).": (
+        lambda v: T * v.d.std()
     ),
-    "that is a straight line; sizes shrink by a factor per layer.": (
-        lambda n, r: n[0] + (n[-1] - n[0]) / 4 * (DEPTH - 1)
+    "divide the squares by n - 1: the mean was taken from the same five.": (
+        lambda v: T * v.d.std(correction=0) / 5**0.5
     ),
-    "one pair of layers decides too much: take the factor from the first to the last.": (
-        lambda n, r: n[0] * (n[-1] / n[-2]) ** (DEPTH - 1)
+    "1.96 is for a known spread; with five seeds use t.": lambda v: 1.96 * v.d.std() / 5**0.5,
+    "that is the standard error; multiply by t.": lambda v: v.d.std() / 5**0.5,
+    "divide by sqrt(n), not by n.": lambda v: T * v.d.std() / 5,
+    "divide by sqrt(n); n - 1 is already in the standard deviation.": lambda v: T * v.d.std() / 2,
+    "that is the range's half; it covers no stated share.": lambda v: (v.d.max() - v.d.min()) / 2,
+    "that is a variance; take its root.": lambda v: T * v.d.var() / 5**0.5,
+    "2.132 is the one-sided point; an interval has two ends.": lambda v: 2.132 * v.d.std() / 5**0.5,
+}
+
+
+@exercise("Exercise 2 (a paired interval)")
+def interval(student) -> None:
+    """student(a, b, t) -> (mean, low, high) of a - b over the seeds."""
+    v = SimpleNamespace(a=FIRST, b=SECOND, d=FIRST - SECOND)
+    middle = v.d.mean().item()
+    half = (T * v.d.std() / 5**0.5).item()
+    got = parts(call(student, a=FIRST, b=SECOND, t=T), "mean", "low", "high")
+    slips = {
+        "mean: that is b - a; positive must mean that a is better.": -middle,
+        "mean: keep the signs of the differences.": v.d.abs().mean().item(),
+        "mean: that is the median.": v.d.median().item(),
+        "mean: that is the sum; divide by the number of seeds.": v.d.sum().item(),
+    }
+    expect(got[0], middle, slips, "mean")
+    for value, sign, end, other in ((got[1], -1, "low", "high"), (got[2], 1, "high", "low")):
+        ends = {message: middle + sign * wrong(v).item() for message, wrong in HALVES.items()}
+        ends[f"{end}: the ends are exchanged, that is {other}."] = middle - sign * half
+        ends[f"{end}: that is half the width; take it off the mean, and add it."] = half
+        expect(value, middle + sign * half, ends, end)
+    three = parts(call(student, a=FIRST[:3], b=SECOND[:3], t=4.303), "mean", "low", "high")
+    middle = v.d[:3].mean().item()
+    half = (4.303 * v.d[:3].std() / 3**0.5).item()
+    ends = {"mean": middle, "low": middle - half, "high": middle + half}
+    for value, (name, want) in zip(three, ends.items(), strict=True):
+        expect(value, want, what=f"{name} for three seeds and t = 4.303")
+
+
+def _in_order(p: Tensor, factors: Tensor) -> Tensor:
+    """The probabilities times factors that go from the smallest to the largest, in p's order."""
+    order = p.argsort(stable=True)
+    return torch.empty_like(p).index_copy_(0, order, factors * p[order])
+
+
+def _down(p: Tensor) -> Tensor:
+    """m, m - 1, ... 1."""
+    return torch.arange(len(p), 0, -1, dtype=p.dtype)
+
+
+CORRECTIONS = {  # p: the probabilities
+    "that is Bonferroni's correction, m for each; Holm's second factor is m - 1.": (
+        lambda p: (len(p) * p).clamp(max=1)
     ),
-    "the factor of the first two layers alone; take it from the first to the last.": (
-        lambda n, r: n[0] * (n[1] / n[0]) ** (DEPTH - 1)
+    "that is Benjamini and Hochberg's correction.": measures.benjamini_hochberg,
+    "the corrected ones may not fall: none is smaller than the one before it.": (
+        lambda p: _in_order(p, _down(p)).clamp(max=1)
     ),
-    "the factor is upside down: last over first.": lambda n, r: n[0] * r ** (1 - DEPTH),
-    "from the LAST layer only depth - 5 factors are left.": lambda n, r: n[-1] * r ** (DEPTH - 1),
-    "that is the factor; now let it act.": lambda n, r: r,
-    "that is the ratio to layer 1; multiply by its size.": lambda n, r: r ** (DEPTH - 1),
-    "the root is missing: that is the factor of all four steps, taken at every one.": (
-        lambda n, r: n[0] * (n[-1] / n[0]) ** (DEPTH - 1)
+    "a probability is at most 1.": lambda p: torch.empty_like(p).index_copy_(
+        0, p.argsort(stable=True), (_down(p) * p.sort(stable=True).values).cummax(0).values
+    ),
+    "give them back in the order in which they came, not sorted.": (
+        lambda p: measures.holm(p).sort().values
+    ),
+    "the smallest gets the largest factor, m; you began at the other end.": (
+        lambda p: _in_order(p, _down(p).flip(0)).clamp(max=1)
+    ),
+    "the factors follow the size of p, not the order in which they came.": (
+        lambda p: (_down(p) * p).clamp(max=1)
+    ),
+    "the smallest is multiplied by m, not by m - 1.": lambda p: torch.empty_like(p).index_copy_(
+        0,
+        p.argsort(stable=True),
+        ((_down(p) - 1) * p.sort(stable=True).values).cummax(0).values.clamp(max=1),
+    ),
+    "nothing was corrected.": lambda p: p,
+    "multiply p; do not divide the level here.": lambda p: _in_order(p, 1 / _down(p)),
+}
+
+
+@exercise("Exercise 3 (many comparisons)")
+def holm(student) -> None:
+    """student(p): Holm's corrected probabilities, in the order in which they came."""
+    cases = [
+        {"p": torch.tensor([0.012, 0.9, 0.001, 0.3, 0.013, 0.6], dtype=torch.float64)},
+        {"p": torch.tensor([0.2, 0.03, 0.04], dtype=torch.float64)},
+    ]
+    calls(student, measures.holm, *cases, slips=CORRECTIONS)
+
+
+MARGIN = 2.0
+T10 = 2.262  # 97.5 % point of Student's t with 9 degrees of freedom
+NOISE = torch.tensor([1.2, -0.7, 0.4, -1.5, 0.9, -0.2, 1.1, -1.3, 0.6, -0.5], dtype=torch.float64)
+WEIGHTS = torch.tensor([0.3, -0.9, 1.4, 0.2, -1.1, 0.8, -0.4, 1.0, -1.2, -0.1], dtype=torch.float64)
+BEST = 95 + 2 * WEIGHTS
+# name: mean difference to the best, spread of the differences, cost; each tempts another mistake
+OFFERS = {
+    "Cheap": (-20.0, 1.0, 1.0),
+    "Wide": (-4.0, 8.0, 2.5),
+    "High": (-5.0, 5.0, 2.0),
+    "Near": (-1.0, 4.0, 4.0),
+    "Error": (-1.4, 1.5, 5.0),
+    "Normal": (-1.35, 1.0, 5.5),
+    "Right": (-0.5, 0.5, 6.0),
+}
+
+
+def offers() -> tuple[dict[str, Tensor], dict[str, float]]:
+    """Results of ten seeds and costs, made so that every mistake chooses a name of its own."""
+    shape = (NOISE - NOISE.mean()) / NOISE.std()
+    results = {name: BEST + mean + spread * shape for name, (mean, spread, _) in OFFERS.items()}
+    results["Twin"] = 94.8 + 0.2 * NOISE
+    results["Best"] = BEST
+    costs = {name: cost for name, (_, _, cost) in OFFERS.items()} | {"Twin": 8.0, "Best": 9.0}
+    return results, costs
+
+
+def _cheapest(good: Callable) -> Callable:
+    """The cheapest name whose differences d to the best are good; `good` gets d."""
+
+    def choose(results: dict, costs: dict, t: float, margin: float) -> str:
+        best = max(results, key=lambda name: results[name].mean())
+        fine = [name for name in results if name == best or good(results[name] - results[best])]
+        return min(fine, key=costs.get)
+
+    return choose
+
+
+def _unpaired(results: dict, costs: dict, t: float, margin: float) -> str:
+    best = max(results, key=lambda name: results[name].mean())
+
+    def low(name: str) -> float:
+        a, b = results[name], results[best]
+        half = t * ((a.var() + b.var()) / len(a)).sqrt()
+        return (a.mean() - b.mean() - half).item()
+
+    return min((n for n in results if n == best or low(n) > -margin), key=costs.get)
+
+
+def _error(d: Tensor) -> float:
+    return (d.std() / len(d) ** 0.5).item()
+
+
+CHOICES = {  # what the check says: a wrong way to choose
+    "that is the cheapest of all, whatever it can do.": _cheapest(lambda d: True),
+    "its interval holds 0, and its low end is far below: 'no difference seen' is not 'equal'.": (
+        _cheapest(lambda d: d.mean() + T10 * _error(d) > 0)
+    ),
+    "its HIGH end lies above -margin; the low end has to.": (
+        _cheapest(lambda d: d.mean() + T10 * _error(d) > -MARGIN)
+    ),
+    "its mean is within the margin, its interval is not.": _cheapest(lambda d: d.mean() > -MARGIN),
+    "one standard error is not the interval: multiply by t.": (
+        _cheapest(lambda d: d.mean() - _error(d) > -MARGIN)
+    ),
+    "1.96 is for a known spread; use the t that you are given.": (
+        lambda results, costs, t, margin: _right(results, costs, 1.96, margin)
+    ),
+    "the seeds are paired: take the spread of the differences, not of each contender.": (
+        lambda results, costs, t, margin: _unpaired(results, costs, t, margin)
+    ),
+    "that is the best mean; a cheaper one is shown to be within the margin.": (
+        _cheapest(lambda d: False)
     ),
 }
 
 
-@exercise("Exercise 4 (a factor per layer)")
-def extrapolate(student) -> None:
-    """student(sizes, depth): the size after layer depth, by the mean factor of the layers given."""
-    rate = (SIZES[-1] / SIZES[0]) ** 0.25
-    slips = {message: float(wrong(SIZES, rate)) for message, wrong in PREDICTIONS.items()}
-    want = float(SIZES[0] * rate ** (DEPTH - 1))
-    expect(call(student, sizes=SIZES, depth=DEPTH), want, slips, "the size", atol=0.0)
-    halves = 0.5 ** torch.arange(12, dtype=torch.float64)
-    expect(
-        call(student, sizes=halves, depth=21),
-        2.0**-20,
-        what="the size at layer 21 of halves",
-        atol=0.0,
+@exercise("Exercise 4 (a choice)")
+def choose(student) -> None:
+    """student(results, costs, t, margin): the cheapest that is shown to be within the margin."""
+    results, costs = offers()
+    arguments = {"results": results, "costs": costs, "t": T10, "margin": MARGIN}
+    _same_name(call(student, **arguments), arguments, CHOICES)
+    four = {name: values[:4] for name, values in results.items() if name != "Twin"}
+    few = {"results": four, "costs": {name: costs[name] for name in four}, "t": 3.182}
+    _same_name(call(student, **few, margin=1.4), few | {"margin": 1.4}, {}, " (four seeds)")
+    # a wider margin lets one in that was refused
+    _same_name(
+        call(student, **arguments | {"margin": 2.5}),
+        arguments | {"margin": 2.5},
+        {},
+        " (margin 2.5)",
     )
+
+
+def _right(results: dict, costs: dict, t: float, margin: float) -> str:
+    return _cheapest(lambda d: d.mean() - t * _error(d) > -margin)(results, costs, t, margin)
+
+
+def _same_name(got, arguments: dict, slips: Mapping, when: str = "") -> None:
+    """Raise Slip unless got is the right name."""
+    if not isinstance(got, str) or got not in arguments["results"]:
+        names = ", ".join(arguments["results"])
+        raise Slip(f"return one of the names {names}, got {describe(got)}.")
+    want = _right(**arguments)
+    if got == want:
+        return
+    for message, wrong in slips.items():
+        if got == wrong(**arguments):
+            raise Slip(message)
+    raise Slip(f"that is {got!r}; the cheapest shown to be within the margin is another{when}.")
+
+
+FIELDS = {
+    "question": str,
+    "setting": str,
+    "contenders": (list, tuple),
+    "rates": (list, tuple),
+    "tuning_seeds": (list, tuple),
+    "seeds": (list, tuple),
+    "margin": (int, float),
+}
+SECONDS = {  # of one run, on the machine that made the records
+    "mlp": 2.0,
+    "cnn": 1.6,
+    "residual": 0.7,
+    "residual_sgd": 0.5,
+    "pre": 1.1,
+    "post": 1.1,
+}
+BUDGET = 60
+SEEN = set(range(10))  # seeds of the records
+
+
+@exercise("Exercise 5 (your own trial)")
+def protocol(student) -> None:
+    """student: a dict with FIELDS, the design of a comparison that can be believed."""
+    if not isinstance(student, Mapping):
+        raise Slip(f"a protocol is a dict, got {type(student).__name__}.")
+    _fields(student)
+    _contenders(student)
+    _seeds(student)
+    _rates(student)
+    if not 0 < student["margin"] <= 5:
+        raise Slip("margin: how many points are the same to you? More than 0, at most 5, say 2.")
+    tuning = len(student["rates"]) * len(student["tuning_seeds"])
+    runs = 2 * (tuning + len(student["seeds"]))
+    seconds = runs * SECONDS[student["setting"]]
+    if seconds > BUDGET:
+        raise Slip(
+            f"{runs} runs of about {SECONDS[student['setting']]:g} s are {seconds:.0f} s, and the "
+            f"budget is {BUDGET} s: fewer rates, fewer seeds, or a faster setting."
+        )
+
+
+def _fields(student: Mapping) -> None:
+    for name, kind in FIELDS.items():
+        if name not in student:
+            raise Slip(
+                f"{name} is missing: what is not fixed before the runs is chosen after them."
+            )
+        if not isinstance(student[name], kind) or isinstance(student[name], bool):
+            raise Slip(f"{name} is {type(student[name]).__name__}; the example shows its form.")
+    if len(student["question"].split()) < 3:
+        raise Slip("question: write the sentence that the trial is to decide.")
+    if student["setting"] not in SECONDS:
+        raise Slip(f"setting: one of {', '.join(SECONDS)}, got {student['setting']!r}.")
+
+
+def _contenders(student: Mapping) -> None:
+    names = list(student["contenders"])
+    if len(names) != 2 or names[0] == names[1]:
+        raise Slip("contenders: two different ones; more would be more comparisons to correct for.")
+    kind = {"mlp": "mlp", "cnn": "cnn"}.get(student["setting"], "blocks")
+    for name in names:
+        if name not in training.CONTENDERS:
+            raise Slip(f"{name!r} is no contender: list(training.CONTENDERS) has the names.")
+        contender = training.CONTENDERS[name]
+        if contender.skip_init and kind != "blocks":
+            raise Slip(f"{name} needs shortcuts, and this net has none.")
+        if contender.fixup or (contender.qk and student["setting"] not in ("pre", "post")):
+            raise Slip(f"{name} has no place in this net: take another.")
+        if name.endswith("_tuned"):
+            raise Slip(f"{name} needs its slope tuned as well, which this trial does not do.")
+
+
+def _seeds(student: Mapping) -> None:
+    seeds = list(student["seeds"])
+    tuning = list(student["tuning_seeds"])
+    if not all(type(seed) is int for seed in seeds + tuning):
+        raise Slip("seeds are whole numbers.")
+    if len(set(seeds)) < len(seeds) or len(set(tuning)) < len(tuning):
+        raise Slip("the same seed twice is the same run twice, and looks surer than it is.")
+    if set(seeds) & set(tuning):
+        raise Slip("a seed that chose the rate cannot judge it: use other seeds for the verdict.")
+    if len(tuning) < 2:
+        raise Slip("tuning_seeds: one run a rate is luck; take two at least.")
+    if len(seeds) < 5:
+        raise Slip(f"seeds: {len(seeds)} differences say little; take five at least.")
+    if set(seeds) & SEEN:
+        raise Slip("seeds: the records have shown you 0 to 9; take seeds that you have not seen.")
+
+
+def _rates(student: Mapping) -> None:
+    rates = student["rates"]
+    if not all(isinstance(rate, int | float) and rate > 0 for rate in rates):
+        raise Slip("rates: numbers above 0, the same list for both contenders.")
+    rates = sorted(set(rates))
+    if len(rates) < 3:
+        raise Slip("rates: with fewer than three, none has a worse one on either side.")
+    if any(high / low > 4 for low, high in pairwise(rates)):
+        raise Slip("rates: neighbours more than four times apart can miss what lies between them.")
+    if rates[-1] / rates[0] < 8:
+        raise Slip("rates: they span less than a factor of 8; the best may lie outside.")

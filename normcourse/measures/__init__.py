@@ -14,6 +14,7 @@ from normcourse.measures.activations import (
     swish_slope,
     tanh_slope,
 )
+from normcourse.measures.comparisons import Paired, benjamini_hochberg, holm, paired
 from normcourse.measures.depth import (
     activation_rms,
     chain_bound,
@@ -82,9 +83,11 @@ from normcourse.measures.variances import (
 __all__ = [
     "ACTIVATIONS",
     "Activation",
+    "Paired",
     "RunStability",
     "Thresholds",
     "activation_rms",
+    "benjamini_hochberg",
     "best_knee",
     "best_step",
     "chain_bound",
@@ -107,6 +110,7 @@ __all__ = [
     "gradient_bounds",
     "gradient_norms",
     "he_variance",
+    "holm",
     "layer_gains",
     "leaky_relu_slope",
     "lipschitz_estimate",
@@ -118,6 +122,7 @@ __all__ = [
     "normal_stability",
     "numerical_rank",
     "off_diagonal_share",
+    "paired",
     "path_norm",
     "piecewise_linear",
     "power_norms",

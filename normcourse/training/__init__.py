@@ -20,7 +20,7 @@ from normcourse.training.models import (
 )
 from normcourse.training.records import load_record, plan, sweep, tuned
 from normcourse.training.stacked import stacked_accuracy, stacked_mlp, train_stacked
-from normcourse.training.trials import same_verdict, trial
+from normcourse.training.trials import all_runs, same_verdict, trial
 
 __all__ = [
     "CONTENDERS",
@@ -33,6 +33,7 @@ __all__ = [
     "Record",
     "RecordError",
     "accuracy",
+    "all_runs",
     "build",
     "by_depth",
     "cnn",

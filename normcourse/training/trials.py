@@ -14,7 +14,7 @@ from normcourse.training.contenders import build
 from normcourse.training.data import Data, digits
 from normcourse.training.looks import accuracy, by_depth, gradient_norm
 from normcourse.training.loop import Record, train
-from normcourse.training.records import KEY, WINDOW
+from normcourse.training.records import KEY, WINDOW, key, plan
 
 PROBE = 256  # training samples that activations and gradients by depth are measured on
 GOAL = 0.9  # validation accuracy of the sources' convergence speed
@@ -58,6 +58,17 @@ def trial(settings: Mapping, cell: Mapping, data: Data | None = None) -> dict:
     if cell["phase"] == "final":
         run |= _curves(record, data, start, by_depth(model, *probe))
     return run
+
+
+def all_runs(settings: Mapping, data: Data | None = None) -> list[dict]:
+    """Do every run of a grid here and now: tuning runs first, then those with what they chose."""
+    runs = []
+    while True:
+        done = {key(run) for run in runs}
+        cells = [cell for cell in plan(settings, runs) if key(cell) not in done]
+        if not cells:
+            return runs
+        runs.extend(trial(settings, cell, data) for cell in cells)
 
 
 def same_verdict(live: Mapping, stored: Mapping, tolerance: int) -> bool:

@@ -1,10 +1,12 @@
 """The checks of lesson 08 name the slips people make."""
 
 import math
-from statistics import mean, median
+from statistics import mean
 
 import pytest
+import torch
 
+from normcourse import measures
 from normcourse.checks import capstone as check
 from tests.course.solutions import load
 
@@ -13,97 +15,6 @@ pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 def solved(name):
     return load("08_capstone")[name]
-
-
-def measures(stability=None, peak=None, speed=None):
-    """Exercise 1's answer; each argument replaces one part by a slip."""
-
-    def student(norms, right, steps, of):
-        got = list(solved("measures")(norms, right, steps, of))
-        if stability:
-            got[0] = stability(norms)
-        if peak:
-            got[1] = peak(norms)
-        if speed:
-            got[2] = speed(right, steps, of)
-        return tuple(got)
-
-    return student
-
-
-def first(right, steps, of, met=lambda share: share >= 0.9):
-    return next((s for r, s in zip(right, steps, strict=True) if met(r / of)), None)
-
-
-def or_else(value):
-    """Right where 90 % is reached; value where it is not."""
-    return lambda right, steps, of: 1 / s if (s := first(right, steps, of)) else value(steps)
-
-
-MEASURES = {
-    "by the last": (measures(stability=lambda n: mean(n) / n[-1]), "divide by the FIRST norm"),
-    "successive": (
-        measures(stability=lambda n: mean(n[i + 1] / n[i] for i in range(len(n) - 1))),
-        "not with the one before",
-    ),
-    "last over first": (measures(stability=lambda n: n[-1] / n[0]), "the last norm over the first"),
-    "not divided": (measures(stability=mean), "that is the mean norm"),
-    "sum": (
-        measures(stability=lambda n: sum(v / n[0] for v in n)),
-        "divide by the number of steps",
-    ),
-    "without step 1": (measures(stability=lambda n: mean(n[1:]) / n[0]), "step 1 counts"),
-    "median": (measures(stability=lambda n: median(n) / n[0]), "that is the median"),
-    "squared": (
-        measures(stability=lambda n: mean((v / n[0]) ** 2 for v in n)),
-        "not squared norms",
-    ),
-    "exchanged": (measures(stability=lambda n: max(n) / n[0]), "that is the peak"),
-    "peak not divided": (measures(peak=max), "divide the largest norm by the first"),
-    "peak by smallest": (measures(peak=lambda n: max(n) / min(n)), "not by the smallest"),
-    "peak by mean": (measures(peak=lambda n: max(n) / mean(n)), "not by the mean"),
-    "peak's place": (measures(peak=lambda n: n.index(max(n)) + 1), "the place of the largest"),
-    "peak by the one before": (
-        measures(peak=lambda n: max(n[i + 1] / n[i] for i in range(len(n) - 1))),
-        "peak: each norm is compared with the first",
-    ),
-    "peak without step 1": (measures(peak=lambda n: max(n[1:]) / n[0]), "the first counts"),
-    "four steps for ever": (
-        measures(stability=lambda n: sum(n) / n[0] / 4),
-        "stability of the norms 4, 2",
-    ),
-    "the step": (measures(speed=lambda r, s, of: first(r, s, of)), "one over the step"),
-    "evaluations": (
-        measures(speed=lambda r, s, of: 1 / (s.index(first(r, s, of)) + 1)),
-        "that counts evaluations",
-    ),
-    "more than 90 %": (
-        measures(speed=lambda r, s, of: 1 / first(r, s, of, lambda a: a > 0.9)),
-        ">=, not >",
-    ),
-    "count for share": (measures(speed=lambda r, s, of: 1 / first(r, s, 1)), "a count is no share"),
-    "best": (measures(speed=lambda r, s, of: 1 / s[r.index(max(r))]), "the FIRST time at 90 %"),
-    "never: last step": (
-        measures(speed=or_else(lambda s: 1 / s[-1])),
-        "not one over its last step",
-    ),
-    "never: infinity": (measures(speed=or_else(lambda s: math.inf)), "not infinity"),
-    "never: NaN": (measures(speed=or_else(lambda s: math.nan)), "not NaN"),
-    "never: None": (measures(speed=or_else(lambda s: None)), "0.0, not None"),
-    "of 400 for ever": (
-        measures(speed=lambda r, s, of: 1 / f if (f := first(r, s, 400)) else 0.0),
-        "reaches 90 % at step 10",
-    ),
-    "last time below": (
-        measures(
-            speed=lambda r, s, of: next(
-                (1 / s[i] for i in range(len(r)) if all(v / of >= 0.9 for v in r[i:])),
-                0.0,
-            )
-        ),
-        "reaches 90 % at step 10 and falls back",
-    ),
-}
 
 
 def interval(half, middle=lambda a, b: (a - b).mean()):
@@ -245,40 +156,8 @@ RATES = {
 }
 
 
-def power(factor, exponent=lambda sizes, depth: depth - 1, start=0):
-    return lambda sizes, depth: sizes[start] * factor(sizes) ** exponent(sizes, depth)
-
-
-def geometric(sizes):
-    return (sizes[-1] / sizes[0]) ** (1 / (len(sizes) - 1))
-
-
-SIZES = {
-    "depth factors": (power(geometric, lambda s, depth: depth), "depth - 1 factors"),
-    "fifth root": (power(lambda s: (s[-1] / s[0]) ** (1 / len(s))), "four steps between them"),
-    "arithmetic": (power(lambda s: (s[1:] / s[:-1]).mean()), "geometric mean"),
-    "straight line": (
-        lambda s, d: s[0] + (s[-1] - s[0]) / (len(s) - 1) * (d - 1),
-        "a straight line",
-    ),
-    "last pair": (power(lambda s: s[-1] / s[-2]), "one pair of layers"),
-    "first pair": (power(lambda s: s[1] / s[0]), "the first two layers"),
-    "upside down": (power(lambda s: 1 / geometric(s)), "upside down"),
-    "from the last": (power(geometric, start=-1), "from the LAST layer"),
-    "factor alone": (lambda s, d: geometric(s), "now let it act"),
-    "ratio": (lambda s, d: geometric(s) ** (d - 1), "the ratio to layer 1"),
-    "no root": (power(lambda s: s[-1] / s[0]), "the root is missing"),
-    "zero": (lambda s, d: 0.0, "is off by"),
-}
-
-
 def named(table):
     return pytest.mark.parametrize(("answer", "message"), table.values(), ids=table)
-
-
-@named(MEASURES)
-def test_measures(answer, message):
-    assert message in check.measures(answer)
 
 
 @named(INTERVALS)
@@ -291,11 +170,6 @@ def test_fair_rate(answer, message):
     assert message in check.fair_rate(answer)
 
 
-@named(SIZES)
-def test_extrapolate(answer, message):
-    assert message in check.extrapolate(answer)
-
-
 def test_every_leak_prefers_a_rate_of_its_own():
     runs = check.made_up_runs()
     rates = sorted({run["lr"] for run in runs})
@@ -306,19 +180,190 @@ def test_every_leak_prefers_a_rate_of_its_own():
     assert len({*chosen, 0.003, 0.005, max(rates)}) == len(check.LEAKS) + 3
 
 
-def logarithms(sizes, depth):
-    rate = sizes.log().diff().mean()
-    return (sizes[0].log() + (depth - 1) * rate).exp()
+def sorted_only(p):
+    return measures.holm(p).sort().values
+
+
+def running(p, factors, clip=True):
+    order = p.argsort()
+    corrected = (factors * p[order]).cummax(0).values
+    result = torch.empty_like(p)
+    result[order] = corrected.clamp(max=1) if clip else corrected
+    return result
+
+
+def down(p):
+    return torch.arange(len(p), 0, -1, dtype=p.dtype)
+
+
+CORRECTIONS = {
+    "Bonferroni": (lambda p: (len(p) * p).clamp(max=1), "Bonferroni"),
+    "Bonferroni above 1": (lambda p: len(p) * p, "is off by"),
+    "the other one": (measures.benjamini_hochberg, "Benjamini and Hochberg's"),
+    "not above 1": (lambda p: running(p, down(p), clip=False), "at most 1"),
+    "may fall": (
+        lambda p: torch.stack([(v * (p >= v).sum()).clamp(max=1) for v in p]),
+        "may not fall",
+    ),
+    "sorted": (sorted_only, "not sorted"),
+    "factors from the other end": (
+        lambda p: running(p, down(p).flip(0)),
+        "began at the other end",
+    ),
+    "factors in the order of coming": (
+        lambda p: (down(p) * p).clamp(max=1),
+        "not the order in which they came",
+    ),
+    "m - 1": (lambda p: running(p, down(p) - 1), "by m, not by m - 1"),
+    "as they are": (lambda p: p.clone(), "nothing was corrected"),
+    "six for ever": (lambda p: running(p, torch.arange(6, 6 - len(p), -1)), "is off by"),
+    "in place": (lambda p: p.mul_(len(p)), "in place"),
+    "a list": (lambda p: measures.holm(p).tolist(), "expected a tensor"),
+}
+
+
+@named(CORRECTIONS)
+def test_holm(answer, message):
+    assert message in check.holm(answer)
+
+
+def chooser(good, reference=None):
+    def choose(results, costs, t, margin):
+        best = reference or max(results, key=lambda name: results[name].mean())
+        fine = {n for n in results if n == best or good(results[n] - results[best], t, margin)}
+        return min(fine, key=costs.get)
+
+    return choose
+
+
+def low_end(d, t):
+    return d.mean() - t * d.std() / len(d) ** 0.5
+
+
+def by_gap(results, costs, t, margin):
+    """The best mean for its cost."""
+    return max(results, key=lambda name: results[name].mean() / costs[name])
+
+
+def best_among_cheap(results, costs, t, margin):
+    best = max(results, key=lambda name: results[name].mean())
+    fine = [n for n in results if n != best and low_end(results[n] - results[best], t) > -margin]
+    return min(fine, key=costs.get)
+
+
+CHOICES = {
+    "cheapest": (lambda results, costs, t, margin: min(costs, key=costs.get), "cheapest of all"),
+    "best": (
+        lambda results, costs, t, margin: max(results, key=lambda n: results[n].mean()),
+        "that is the best mean",
+    ),
+    "interval holds 0": (
+        chooser(lambda d, t, margin: d.mean().abs() < t * d.std() / len(d) ** 0.5),
+        "'no difference seen' is not 'equal'",
+    ),
+    "high end": (
+        chooser(lambda d, t, margin: d.mean() + t * d.std() / len(d) ** 0.5 > -margin),
+        "the low end has to",
+    ),
+    "mean within": (chooser(lambda d, t, margin: d.mean() > -margin), "its interval is not"),
+    "standard error": (
+        chooser(lambda d, t, margin: low_end(d, 1) > -margin),
+        "one standard error",
+    ),
+    "normal": (chooser(lambda d, t, margin: low_end(d, 1.96) > -margin), "1.96"),
+    "t of ten for ever": (
+        chooser(lambda d, t, margin: low_end(d, 2.262) > -margin),
+        "four seeds",
+    ),
+    "margin 2 for ever": (chooser(lambda d, t, margin: low_end(d, t) > -2), "margin"),
+    "without the best": (best_among_cheap, "raised ValueError"),
+    "value for money": (by_gap, "cheapest of all"),
+    "a place": (lambda results, costs, t, margin: 6, "return one of the names"),
+}
+
+
+@named(CHOICES)
+def test_choose(answer, message):
+    assert message in check.choose(answer)
+
+
+def design(**changes):
+    return solved("my_protocol") | changes
+
+
+PROTOCOLS = {
+    "no dict": (["dyt", "none"], "a protocol is a dict"),
+    "seed for both": ({"seeds": [100, 101, 20, 21, 22]}, "cannot judge it"),
+    "seen": ({"seeds": [0, 1, 2, 3, 4]}, "have not seen"),
+    "three seeds": ({"seeds": [20, 21, 22]}, "take five at least"),
+    "one tuning seed": ({"tuning_seeds": [100]}, "one run a rate is luck"),
+    "the same seed twice": ({"seeds": [20, 20, 21, 22, 23]}, "the same run twice"),
+    "one rate": ({"rates": [0.1]}, "fewer than three"),
+    "rates far apart": ({"rates": [0.01, 0.1, 1.0]}, "four times apart"),
+    "rates too close": ({"rates": [0.1, 0.2, 0.3]}, "factor of 8"),
+    "a rate of 0": ({"rates": [0.0, 0.1, 0.3]}, "numbers above 0"),
+    "no margin given": ({"margin": 0}, "how many points"),
+    "margin 50": ({"margin": 50}, "how many points"),
+    "three contenders": ({"contenders": ["dyt", "none", "derf"]}, "two different ones"),
+    "twice the same": ({"contenders": ["dyt", "dyt"]}, "two different ones"),
+    "unknown": ({"contenders": ["dyt", "tanh"]}, "no contender"),
+    "no shortcut": ({"contenders": ["skip_init", "none"], "setting": "mlp"}, "needs shortcuts"),
+    "no attention": ({"contenders": ["qk_norm", "none"]}, "no place in this net"),
+    "tuned slope": ({"contenders": ["dyt_tuned", "none"]}, "slope tuned as well"),
+    "too much": ({"seeds": list(range(20, 80))}, "budget is 60 s"),
+    "another net": ({"setting": "resnet"}, "one of mlp"),
+    "no question": ({"question": "DyT?"}, "the sentence that the trial is to decide"),
+    "rates as text": ({"rates": "0.1"}, "shows its form"),
+}
+
+
+@named(PROTOCOLS)
+def test_protocol(answer, message):
+    answer = design(**answer) if isinstance(answer, dict) else answer
+    assert message in check.protocol(answer)
+
+
+@pytest.mark.parametrize("name", check.FIELDS)
+def test_a_protocol_without_a_field_is_named(name):
+    rest = {key: value for key, value in design().items() if key != name}
+    assert f"{name} is missing" in check.protocol(rest)
+
+
+def tuned_by_a_table(runs):
+    return choose(lambda group: sum(map(last, group)))(runs)
+
+
+def holm_by_a_loop(p):
+    largest = 0.0
+    result = [0.0] * len(p)
+    for done, i in enumerate(sorted(range(len(p)), key=p.tolist().__getitem__)):
+        largest = max(largest, min(1.0, (len(p) - done) * p[i].item()))
+        result[i] = largest
+    return torch.tensor(result)
+
+
+def sorted_by_cost(results, costs, t, margin):
+    best = max(results, key=lambda name: results[name].mean())
+    for name in sorted(costs, key=costs.get):
+        if name == best or low_end(results[name] - results[best], t) > -margin:
+            return name
 
 
 ACCEPTED = {
-    "speeds by a loop": (check.measures, measures(speed=or_else(lambda steps: 0.0))),
     "an interval of numbers": (check.interval, as_numbers),
-    "by logarithms": (check.extrapolate, logarithms),
-    "by a sorted table": (check.fair_rate, choose(lambda g: sum(map(last, g)))),
+    "by a sorted table": (check.fair_rate, tuned_by_a_table),
+    "Holm by a loop": (check.holm, holm_by_a_loop),
+    "the first in order of cost": (check.choose, sorted_by_cost),
 }
 
 
 @pytest.mark.parametrize(("accepts", "answer"), ACCEPTED.values(), ids=ACCEPTED)
 def test_what_is_written_otherwise_is_accepted(accepts, answer):
     assert accepts(answer).startswith("[ok]")
+
+
+def test_ten_seeds_and_other_names_are_a_protocol_too():
+    other = design(
+        contenders=("derf", "layer_norm"), seeds=list(range(30, 40)), rates=(0.03, 0.1, 0.3)
+    )
+    assert check.protocol(other).startswith("[ok]")

@@ -30,7 +30,6 @@ def tool(monkeypatch):
     grids = sys.modules.pop("grids")
     monkeypatch.setattr(module, "GRIDS", {NAME: small_grid()})
     monkeypatch.setattr(grids, "GRIDS", module.GRIDS)
-    monkeypatch.setattr(module, "PLANNED", {})
     dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
     yield module
     torch.set_default_dtype(dtype)
@@ -138,13 +137,42 @@ def test_a_write_that_fails_leaves_the_former_record(tool, made, monkeypatch):
     assert made.read_bytes() == before
 
 
+def test_a_grid_that_grew_goes_on_with_the_runs_that_are_there(tool, made, monkeypatch):
+    before = json.loads(made.read_text("utf-8"))["runs"]
+    grown = small_grid(seeds=[0, 1])
+    grown["norms"] = grown["norms"] | {"none": training.CONTENDERS["none"].start}
+    monkeypatch.setattr(tool, "GRIDS", {NAME: grown})
+    assert run(tool, made.parent) == 0
+    record = training.load_record(made)
+    assert record["settings"] == grown
+    assert len(record["runs"]) == len(before) + 2 + 4  # a seed of two norms; a third norm
+    assert all(one in record["runs"] for one in before)
+
+
+SHRUNK = {"seeds": [1], "rates": [0.01, 0.03], "sweeps": {}, "tuning_seeds": [101]}
+
+
+@pytest.mark.parametrize("part, value", SHRUNK.items(), ids=SHRUNK)
+def test_a_grid_without_some_of_the_runs_is_another_grid(
+    tool, made, monkeypatch, capsys, part, value
+):
+    monkeypatch.setattr(tool, "GRIDS", {NAME: small_grid(**{part: value})})
+    before = made.read_bytes()
+    assert run(tool, made.parent) == 1
+    assert f"other settings ({part})" in capsys.readouterr().err
+    assert made.read_bytes() == before
+
+
 FOREIGN = {
     "another experiment": (lambda r: r.update(experiment="other"), "is the record of 'other'"),
     "another number of steps": (
         lambda r: r["settings"]["train"].update(steps=9),
         "other settings (train)",
     ),
-    "another rate": (lambda r: r["settings"].update(rates=[0.1, 0.01]), "other settings (rates)"),
+    "another depth": (
+        lambda r: r["settings"]["model"].update(depth=9),
+        "other settings (model)",
+    ),
     "no sweeps": (lambda r: r["settings"].pop("sweeps"), "is damaged"),
     "no runs": (lambda r: r.pop("runs"), "missing or unknown: runs"),
 }

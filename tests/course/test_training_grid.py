@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from normcourse import draw, training
 from normcourse.training.contenders import CAP, GROUPS
-from normcourse.training.records import BRIEF, CURVES, WINDOW
+from normcourse.training.records import BRIEF, CURVES, WINDOW, key
 from normlib import functional, layers
 from tests.course.small_grid import cell, small_grid
 
@@ -313,3 +313,11 @@ def test_layers_that_normalize_have_the_same_eps():
         assert len(found) == 3 and {layer.eps for layer in found} == {1e-5}
         assert "eps 1e-5" in training.CONTENDERS[name].start
     assert isinstance(norms_of(build("cnn", "batch_norm"))[0], layers.BatchNorm2d)
+
+
+def test_all_runs_are_the_plans_with_the_choice_that_they_led_to(data):
+    settings = small_grid(norms={"rms_norm": "eps 1e-5"}, sweeps={})
+    runs = training.all_runs(settings, data)
+    assert [key(run) for run in runs] == [key(one) for one in training.plan(settings, runs)]
+    assert [run["phase"] for run in runs] == ["tuning", "tuning", "final"]
+    assert runs[2] == training.trial(settings, runs[2], data)

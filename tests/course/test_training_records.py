@@ -224,22 +224,9 @@ def test_the_stored_records_are_complete_and_of_these_grids(grids, name):
     assert [key(run) for run in record["runs"]] == [
         key(c) for c in training.plan(settings, record["runs"])
     ]
-    assert len(settings["seeds"]) == 5 and not set(settings["seeds"]) & set(
-        settings["tuning_seeds"]
-    )
-    assert (RECORDS / f"{name}.json").stat().st_size < 200_000
-
-
-@pytest.mark.usefixtures("float64_as_in_the_lessons")
-def test_a_planned_grid_can_be_done(grids):
-    """One run of each contender, of a single step."""
-    data = training.digits()
-    for settings in grids.PLANNED.values():
-        short = settings | {"train": settings["train"] | {"steps": 1}}
-        starts = {one["norm"]: one for one in training.plan(short, [])}
-        assert list(starts) == list(settings["norms"])
-        for one in starts.values():
-            assert not training.trial(short, one, data)["diverged"]
+    assert len(settings["seeds"]) in (5, 10)
+    assert not set(settings["seeds"]) & set(settings["tuning_seeds"])
+    assert (RECORDS / f"{name}.json").stat().st_size < 300_000
 
 
 # Digits of 400. Other kernels round otherwise. Measured: moving every weight at the start by about

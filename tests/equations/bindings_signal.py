@@ -8,6 +8,7 @@ import math
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy import stats
 
 from normcourse import measures
 from normlib import gradients
@@ -259,6 +260,15 @@ def clip_quantile(draw):
 
 
 # Runs
+
+
+@bind("EQ-PAIRED")
+def paired(draw):
+    d = draw(5)
+    found = measures.paired(d, 0 * d)
+    q = stats.t.ppf(0.975, 4)
+    symbols = {"d": d, "n": 5, "q": q, "m": found.mean, "h": found.high - found.mean}
+    return symbols | {"s": d.std()}
 
 
 @bind("EQ-RUN-STABILITY")

@@ -37,9 +37,25 @@ STRICT_PROSE = {
     "06a",
     "07",
     "07a",
+    "08",
+    "08a",
 }
 LESSONS = ["00", "01", "02", "03", "04", "05", "06", "07", "08"]
-LESSONS += ["00a", "00b", "01a", "02a", "02b", "02c", "03a", "04a", "05a", "05b", "06a", "07a"]
+LESSONS += [
+    "00a",
+    "00b",
+    "01a",
+    "02a",
+    "02b",
+    "02c",
+    "03a",
+    "04a",
+    "05a",
+    "05b",
+    "06a",
+    "07a",
+    "08a",
+]
 ROOT = Path(__file__).parents[2]
 REFERENCE_PAGES = ROOT / "notebooks" / "reference"
 REPORTED_PAGES = REFERENCE_PAGES  # apart, so that a test can plant

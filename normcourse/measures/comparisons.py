@@ -1,0 +1,82 @@
+"""How sure a comparison is: a paired interval, and corrections for many comparisons at once."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from scipy import special
+from torch import Tensor
+
+
+class Paired(NamedTuple):
+    """Of a - b over the seeds: mean, the ends of an interval, and the probability p."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+
+
+def paired(a: Tensor, b: Tensor, level: float = 0.95) -> Paired:
+    """Compare results (n,) of the same n seeds by their differences.  [EQ-PAIRED]
+
+    The interval holds the true mean in a share `level` of such trials, and p is how often a mean
+    this far from 0, or farther, would come by chance: both if the differences are independent draws
+    of one normal distribution. Differences that are all equal have the interval's width 0, and p 1
+    if they are all 0, else 0.
+    Raises: ValueError (not two vectors of the same length, at least 2; level not in (0, 1)).
+    Source: Student 1908.
+    """
+    if a.dim() != 1 or a.shape != b.shape or len(a) < 2 or not 0 < level < 1:
+        raise ValueError(
+            f"paired needs two vectors with one result a seed, at least 2, and 0 < level < 1, got "
+            f"shapes {tuple(a.shape)} and {tuple(b.shape)}, level {level}. "
+            "Sort both by the seed first."
+        )
+    differences = (a - b).double()
+    freedom = len(differences) - 1
+    mean = differences.mean().item()
+    error = differences.std().item() / math.sqrt(len(differences))
+    half = special.stdtrit(freedom, (1 + level) / 2).item() * error
+    if error == 0:
+        return Paired(mean, mean, mean, 1.0 if mean == 0 else 0.0)
+    p = 2 * special.stdtr(freedom, -abs(mean) / error).item()
+    return Paired(mean, mean - half, mean + half, p)
+
+
+def holm(p: Tensor) -> Tensor:
+    """Probabilities (m,), corrected so that those below 5 % are all true in 95 % of families.
+
+    From small to large they are multiplied by m, m - 1, ... 1; none is smaller than the one before
+    it, and none is larger than 1.
+    Raises: ValueError (not a vector of probabilities).
+    Source: Holm 1979, section 3.
+    """
+    order = _order(p)
+    factors = torch.arange(len(p), 0, -1, dtype=p.dtype)
+    corrected = (factors * p[order]).cummax(0).values.clamp(max=1)
+    return torch.empty_like(p).index_copy_(0, order, corrected)
+
+
+def benjamini_hochberg(p: Tensor) -> Tensor:
+    """Probabilities (m,), corrected so that of those below 5 % at most 5 % are false on average.
+
+    From small to large they are multiplied by m / 1, m / 2, ... 1; none is larger than the one
+    after it. The promise needs independent comparisons, or ones that err together.
+    Raises: ValueError (not a vector of probabilities).
+    Source: Benjamini & Hochberg 1995, section 3.1; Benjamini & Yekutieli 2001 for dependent ones.
+    """
+    order = _order(p)
+    factors = len(p) / torch.arange(1, len(p) + 1, dtype=p.dtype)
+    corrected = (factors * p[order]).flip(0).cummin(0).values.flip(0)
+    return torch.empty_like(p).index_copy_(0, order, corrected)
+
+
+def _order(p: Tensor) -> Tensor:
+    """The places of the probabilities from small to large."""
+    if p.dim() != 1 or not len(p) or not ((p >= 0) & (p <= 1)).all():
+        raise ValueError(
+            f"A correction needs probabilities (m,) from 0 to 1, got shape {tuple(p.shape)}. "
+            "Pass the p of every comparison that you made."
+        )
+    return p.argsort(stable=True)

@@ -1,0 +1,215 @@
+"""The checks of lesson 08a name the slips people make."""
+
+import math
+from statistics import mean, median
+
+import pytest
+
+from normcourse.checks import run_measures as check
+from tests.course.solutions import load
+
+pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
+
+
+def solved(name):
+    return load("08a_run_measures")[name]
+
+
+def measures(stability=None, peak=None, speed=None):
+    """Exercise 1's answer; each argument replaces one part by a slip."""
+
+    def student(norms, right, steps, of):
+        got = list(solved("measures_of_run")(norms, right, steps, of))
+        if stability:
+            got[0] = stability(norms)
+        if peak:
+            got[1] = peak(norms)
+        if speed:
+            got[2] = speed(right, steps, of)
+        return tuple(got)
+
+    return student
+
+
+def first(right, steps, of, met=lambda share: share >= 0.9):
+    return next((s for r, s in zip(right, steps, strict=True) if met(r / of)), None)
+
+
+def or_else(value):
+    """Right where 90 % is reached; value where it is not."""
+    return lambda right, steps, of: 1 / s if (s := first(right, steps, of)) else value(steps)
+
+
+MEASURES = {
+    "by the last": (measures(stability=lambda n: mean(n) / n[-1]), "divide by the FIRST norm"),
+    "successive": (
+        measures(stability=lambda n: mean(n[i + 1] / n[i] for i in range(len(n) - 1))),
+        "not with the one before",
+    ),
+    "last over first": (measures(stability=lambda n: n[-1] / n[0]), "the last norm over the first"),
+    "not divided": (measures(stability=mean), "that is the mean norm"),
+    "sum": (
+        measures(stability=lambda n: sum(v / n[0] for v in n)),
+        "divide by the number of steps",
+    ),
+    "without step 1": (measures(stability=lambda n: mean(n[1:]) / n[0]), "step 1 counts"),
+    "median": (measures(stability=lambda n: median(n) / n[0]), "that is the median"),
+    "squared": (
+        measures(stability=lambda n: mean((v / n[0]) ** 2 for v in n)),
+        "not squared norms",
+    ),
+    "exchanged": (measures(stability=lambda n: max(n) / n[0]), "that is the peak"),
+    "peak not divided": (measures(peak=max), "divide the largest norm by the first"),
+    "peak by smallest": (measures(peak=lambda n: max(n) / min(n)), "not by the smallest"),
+    "peak by mean": (measures(peak=lambda n: max(n) / mean(n)), "not by the mean"),
+    "peak's place": (measures(peak=lambda n: n.index(max(n)) + 1), "the place of the largest"),
+    "peak by the one before": (
+        measures(peak=lambda n: max(n[i + 1] / n[i] for i in range(len(n) - 1))),
+        "peak: each norm is compared with the first",
+    ),
+    "peak without step 1": (measures(peak=lambda n: max(n[1:]) / n[0]), "the first counts"),
+    "four steps for ever": (
+        measures(stability=lambda n: sum(n) / n[0] / 4),
+        "stability of the norms 4, 2",
+    ),
+    "the step": (measures(speed=lambda r, s, of: first(r, s, of)), "one over the step"),
+    "evaluations": (
+        measures(speed=lambda r, s, of: 1 / (s.index(first(r, s, of)) + 1)),
+        "that counts evaluations",
+    ),
+    "more than 90 %": (
+        measures(speed=lambda r, s, of: 1 / first(r, s, of, lambda a: a > 0.9)),
+        ">=, not >",
+    ),
+    "count for share": (measures(speed=lambda r, s, of: 1 / first(r, s, 1)), "a count is no share"),
+    "best": (measures(speed=lambda r, s, of: 1 / s[r.index(max(r))]), "the FIRST time at 90 %"),
+    "never: last step": (
+        measures(speed=or_else(lambda s: 1 / s[-1])),
+        "not one over its last step",
+    ),
+    "never: infinity": (measures(speed=or_else(lambda s: math.inf)), "not infinity"),
+    "never: NaN": (measures(speed=or_else(lambda s: math.nan)), "not NaN"),
+    "never: None": (measures(speed=or_else(lambda s: None)), "0.0, not None"),
+    "of 400 for ever": (
+        measures(speed=lambda r, s, of: 1 / f if (f := first(r, s, 400)) else 0.0),
+        "reaches 90 % at step 10",
+    ),
+    "last time below": (
+        measures(
+            speed=lambda r, s, of: next(
+                (1 / s[i] for i in range(len(r)) if all(v / of >= 0.9 for v in r[i:])),
+                0.0,
+            )
+        ),
+        "reaches 90 % at step 10 and falls back",
+    ),
+}
+
+
+def power(factor, exponent=lambda sizes, depth: depth - 1, start=0):
+    return lambda sizes, depth: sizes[start] * factor(sizes) ** exponent(sizes, depth)
+
+
+def geometric(sizes):
+    return (sizes[-1] / sizes[0]) ** (1 / (len(sizes) - 1))
+
+
+SIZES = {
+    "depth factors": (power(geometric, lambda s, depth: depth), "depth - 1 factors"),
+    "fifth root": (power(lambda s: (s[-1] / s[0]) ** (1 / len(s))), "four steps between them"),
+    "arithmetic": (power(lambda s: (s[1:] / s[:-1]).mean()), "geometric mean"),
+    "straight line": (
+        lambda s, d: s[0] + (s[-1] - s[0]) / (len(s) - 1) * (d - 1),
+        "a straight line",
+    ),
+    "last pair": (power(lambda s: s[-1] / s[-2]), "one pair of layers"),
+    "first pair": (power(lambda s: s[1] / s[0]), "the first two layers"),
+    "upside down": (power(lambda s: 1 / geometric(s)), "upside down"),
+    "from the last": (power(geometric, start=-1), "from the LAST layer"),
+    "factor alone": (lambda s, d: geometric(s), "now let it act"),
+    "ratio": (lambda s, d: geometric(s) ** (d - 1), "the ratio to layer 1"),
+    "no root": (power(lambda s: s[-1] / s[0]), "the root is missing"),
+    "zero": (lambda s, d: 0.0, "is off by"),
+}
+
+
+def named(table):
+    return pytest.mark.parametrize(("answer", "message"), table.values(), ids=table)
+
+
+@named(MEASURES)
+def test_measures(answer, message):
+    assert message in check.measures(answer)
+
+
+@named(SIZES)
+def test_extrapolate(answer, message):
+    assert message in check.extrapolate(answer)
+
+
+def logarithms(sizes, depth):
+    rate = sizes.log().diff().mean()
+    return (sizes[0].log() + (depth - 1) * rate).exp()
+
+
+def held(d, t, truth, axis=-1):
+    error = d.std(axis) / d.shape[axis] ** 0.5
+    return (d.mean(axis) - truth).abs() < t * error
+
+
+COVERAGES = {
+    "misses": (lambda d, t, truth: 1 - held(d, t, truth).double().mean(), "MISSES"),
+    "0 for ever": (lambda d, t, truth: held(d, t, 0.0).double().mean(), "not always 0"),
+    "single differences": (
+        lambda d, t, truth: held(d, t * d.shape[-1] ** 0.5, truth).double().mean(),
+        "smaller by sqrt(n)",
+    ),
+    "divided by n": (
+        lambda d, t, truth: (
+            ((d.mean(-1) - truth).abs() < t * d.std(-1, correction=0) / d.shape[-1] ** 0.5)
+            .double()
+            .mean()
+        ),
+        "by n - 1",
+    ),
+    "1.96": (lambda d, t, truth: held(d, 1.96, truth).double().mean(), "not the argument t"),
+    "count": (lambda d, t, truth: held(d, t, truth).sum(), "that is a count"),
+    "columns": (lambda d, t, truth: held(d, t, truth, axis=0).double().mean(), "a trial is a row"),
+    "one end": (
+        lambda d, t, truth: (
+            ((d.mean(-1) - truth) < t * d.std(-1) / d.shape[-1] ** 0.5).double().mean()
+        ),
+        "only one was compared",
+    ),
+    "percent": (lambda d, t, truth: 100 * held(d, t, truth).double().mean(), "is off by"),
+    "five for ever": (
+        lambda d, t, truth: ((d.mean(-1) - truth).abs() < t * d.std(-1) / 5**0.5).double().mean(),
+        "is off by",
+    ),
+}
+
+
+@named(COVERAGES)
+def test_coverage(answer, message):
+    assert message in check.coverage(answer)
+
+
+def coverage_by_a_loop(d, t, truth):
+    count = 0
+    for row in d.tolist():
+        middle = mean(row)
+        spread = math.sqrt(sum((v - middle) ** 2 for v in row) / (len(row) - 1))
+        count += abs(middle - truth) < t * spread / math.sqrt(len(row))
+    return count / len(d)
+
+
+ACCEPTED = {
+    "speeds by a loop": (check.measures, measures(speed=or_else(lambda steps: 0.0))),
+    "by logarithms": (check.extrapolate, logarithms),
+    "a share by a loop": (check.coverage, coverage_by_a_loop),
+}
+
+
+@pytest.mark.parametrize(("accepts", "answer"), ACCEPTED.values(), ids=ACCEPTED)
+def test_what_is_written_otherwise_is_accepted(accepts, answer):
+    assert accepts(answer).startswith("[ok]")

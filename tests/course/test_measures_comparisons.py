@@ -1,0 +1,81 @@
+"""Intervals and corrections: against scipy's, and against what they promise."""
+
+import math
+
+import pytest
+import torch
+from scipy import stats
+from torch.testing import assert_close
+
+from normcourse import draw, measures
+
+
+def test_the_interval_and_p_are_scipys():  # [EQ-PAIRED]
+    for n, level in ((2, 0.95), (5, 0.9), (10, 0.95)):
+        a = draw(n) + 0.5
+        b = draw(n, seed=1)
+        found = measures.paired(a, b, level)
+        want = stats.ttest_rel(a.numpy(), b.numpy())
+        low, high = want.confidence_interval(level)
+        assert_close(list(found), [float((a - b).mean()), low, high, want.pvalue])
+
+
+def test_differences_that_are_all_the_same():
+    a = torch.tensor([3.0, 4.0, 5.0])
+    assert measures.paired(a, a) == (0, 0, 0, 1)
+    assert measures.paired(a + 2, a) == (2, 2, 2, 0)
+
+
+def test_five_seeds_hold_the_mean_in_95_of_100_trials():
+    draws = torch.randn(4000, 5, generator=torch.Generator().manual_seed(0))
+    held = [low < 0 < high for _, low, high, _ in (measures.paired(d, 0 * d) for d in draws)]
+    assert abs(sum(held) / 4000 - 0.95) < 3 * math.sqrt(0.95 * 0.05 / 4000)
+
+
+CASES = [[0.01, 0.04, 0.03, 0.005], [0.5, 0.5, 0.9], [0.2], [0.001] * 5 + [1.0, 0.02, 0.049]]
+
+
+@pytest.mark.parametrize("p", CASES)
+def test_the_corrections_are_those_of_their_definitions(p):
+    """Holm: the least level at which his step-down test rejects; the other by scipy."""
+    p = torch.tensor(p, dtype=torch.float64)
+    levels = [level / 20000 for level in range(20001)]
+    for i, corrected in enumerate(measures.holm(p).tolist()):
+        rejected = [level for level in levels if i in step_down(p.tolist(), level)]
+        assert not rejected or abs(min(rejected) - corrected) < 1e-4
+        assert rejected or corrected == 1
+    assert_close(measures.benjamini_hochberg(p).numpy(), stats.false_discovery_control(p.numpy()))
+
+
+def step_down(p, level):
+    """The places that Holm's test rejects: from the smallest on, until one is too large."""
+    rejected = []
+    for i in sorted(range(len(p)), key=p.__getitem__):
+        if p[i] > level / (len(p) - len(rejected)):
+            break
+        rejected.append(i)
+    return rejected
+
+
+def test_in_a_family_without_effects_holm_errs_in_at_most_5_of_100():
+    p = torch.rand(2000, 20, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    alone = sum((row < 0.05).any().item() for row in p) / 2000
+    after = sum((measures.holm(row) < 0.05).any().item() for row in p) / 2000
+    assert alone > 0.6
+    assert after < 0.05 + 3 * math.sqrt(0.05 * 0.95 / 2000)
+
+
+BAD = {
+    "lengths": (lambda: measures.paired(draw(3), draw(4)), "one result a seed"),
+    "one seed": (lambda: measures.paired(draw(1), draw(1)), "at least 2"),
+    "level": (lambda: measures.paired(draw(3), draw(3), 95), "level 95"),
+    "not probabilities": (lambda: measures.holm(torch.tensor([0.1, 2.0])), "from 0 to 1"),
+    "a matrix": (lambda: measures.benjamini_hochberg(torch.zeros(2, 2)), "shape (2, 2)"),
+}
+
+
+@pytest.mark.parametrize("wrong, message", BAD.values(), ids=BAD)
+def test_bad_input_is_refused(wrong, message):
+    with pytest.raises(ValueError) as refusal:
+        wrong()
+    assert message in str(refusal.value)
