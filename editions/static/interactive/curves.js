@@ -43,12 +43,14 @@
     const across = { x1: x(-LIMIT), x2: x(LIMIT) };
     svgElement("line", { ...across, y1: y(0), y2: y(0), class: "zero" }, svg);
     svgElement("line", { x1: x(0), x2: x(0), y1: EDGE, y2: HEIGHT - EDGE, class: "zero" }, svg);
-    for (const [end, name] of [[level, "√D"], [-level, "\u2212√D"]]) {
+    for (const end of [level, -level]) {
       svgElement("line", { ...across, y1: y(end), y2: y(end), class: "limit" }, svg);
-      svgElement("text", { x: x(-LIMIT), y: y(end) - 6 }, svg).textContent = name;
     }
+    svgElement("text", { x: x(-LIMIT), y: y(level) - 6 }, svg).textContent = "√D";
+    const right = { x: x(LIMIT), y: y(-level) - 6, "text-anchor": "end" };
+    svgElement("text", right, svg).textContent = "\u2212√D";
     for (const tick of TICKS) {
-      const place = { x: x(tick), y: y(0) + 20, "text-anchor": "middle" };
+      const place = { x: x(tick), y: y(0) + 24, "text-anchor": "middle" };
       svgElement("text", place, svg).textContent = written(tick, 0);
     }
   }
