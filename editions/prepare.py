@@ -26,7 +26,7 @@ NOT_WORDS = re.compile(
     re.S | re.M,
 )
 TAG_IN_WORDS = re.compile(rf"(?<![\w-]){TAG}(?![\w-])")
-STATED = re.compile(rf"^\*\*\[({TAG})\]\*\*\n", re.M)
+STATED = re.compile(rf"^\*\*\[({TAG})\](?:\([^)\n]*\))?\*\*\n", re.M)
 ENTRY = re.compile(rf"^### (?=({TAG}) — )", re.M)
 ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')
 LINK = re.compile(r"\[([^\]\n]*)\]\(([^)\s]+)\)")
@@ -115,7 +115,7 @@ def prepared_notebook(path: Path, root: Path, figures: list[dict]) -> str:
 
 
 def prepared_reference(path: Path, root: Path) -> str:
-    markdown = mend_links(path.read_text("utf-8"), path, root)
+    markdown = link_stated(mend_links(path.read_text("utf-8"), path, root))
     markdown = ANCHOR.sub(r"[]{#\1}", markdown)
     markdown = ENTRY.sub(lambda match: f"({label(match[1])})=\n{match[0]}", markdown)
     return link_tags(markdown)
