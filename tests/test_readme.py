@@ -45,6 +45,14 @@ def test_the_minutes_that_a_title_states_are_those_computed():
     assert not any(faults), faults
 
 
+def test_the_hours_are_those_of_the_lessons():
+    hours = re.search(r"about (\d+) hours with their exercises, (\d+) without them", README)
+    main_road = [p for p in minutes.lessons() if p.name.partition("_")[0].isdigit()]
+    stated = [minutes.stated(path) for path in main_road]
+    assert abs(sum(whole for _, whole in stated) / 60 - int(hours[1])) <= 1
+    assert abs(sum(core for core, _ in stated) / 60 - int(hours[2])) <= 1
+
+
 def test_the_example_runs_and_gives_the_number_beside_it():
     (example,) = re.findall(r"^```python\n(.+?)^```", README, re.M | re.S)
     *lines, last = example.strip().splitlines()
