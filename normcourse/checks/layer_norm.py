@@ -45,6 +45,8 @@ def by_hand(answer) -> None:
         "the mean is subtracted from the row; what you divide is still the row.": (
             row / 2 * weight + bias
         ),
+        "the deviations are not divided by anything yet.": centred * weight + bias,
+        "the sign: a deviation is the entry minus the mean.": bias - xhat * weight,
     }
     expect(_numbers(answer), xhat * weight + bias, slips, what="the row", rtol=5e-3, atol=5e-3)
 
@@ -161,6 +163,8 @@ LAYER_NORM_SLIPS = {
     ),
     "wrong axes: these statistics run over the leading dimensions, "
     "that is over the samples.": _axis_slip(_leading),
+    "wrong axes: the first one was reduced, as BatchNorm does: "
+    "these statistics run over the samples.": _axis_slip(lambda dims, shape: (0,)),
     "wrong axes: only the last one was reduced; normalized_shape may have two.": _axis_slip(
         lambda dims, shape: (-1,)
     ),
@@ -248,7 +252,7 @@ def kept_apart(student) -> None:
     if torch.allclose(watched(-x, weights), -rows, atol=1e-6):
         raise Slip("your net has no ReLU: -x gives exactly the opposite rows.")
     noisy = watched(x + 0.05 * draw(40, 64, seed=41), weights)
-    _judge_rows(rows, noisy)
+    _judge_rows(rows, noisy, x, weights)
 
 
 def _finite_rows(rows):
@@ -278,7 +282,18 @@ def _all_weights_used(student, x: Tensor, weights: list) -> None:
         raise Slip(f"weights[{unused[0]}] is not used: each of the {len(weights)} makes a layer.")
 
 
-def _judge_rows(rows: Tensor, noisy: Tensor) -> None:
+def _by_shortcut_alone(rows: Tensor, x: Tensor, weights: list) -> bool:
+    """Do the rows point where a net without a norm in its branches sends them?"""
+    for turned in (False, True):
+        h = x
+        for weight in weights:
+            h = h + torch.relu(h @ (weight.T if turned else weight))
+        if torch.allclose(_row_norm(h), _row_norm(rows), atol=1e-3):
+            return True
+    return False
+
+
+def _judge_rows(rows: Tensor, noisy: Tensor, x: Tensor, weights: list) -> None:
     different = _alike(rows)
     copies = torch.cosine_similarity(rows, noisy).mean().item()
     if different <= MOST_ALIKE and copies >= LEAST_ALIKE:
@@ -289,8 +304,11 @@ def _judge_rows(rows: Tensor, noisy: Tensor) -> None:
             "nothing similar stays similar. Let a shortcut carry the row past each layer."
         )
     size = rows.square().mean().sqrt()
-    if size > 1e3:
-        raise Slip(f"the rows have grown to size {size:.0e}: put a norm into each branch.")
+    if size > 1e3 or _by_shortcut_alone(rows, x, weights):
+        raise Slip(
+            "there is a shortcut, and no norm in front of the weights: what the ReLUs add to all "
+            "rows grows with the rows. Put a norm into each branch."
+        )
     if _alike(_row_norm(rows)) <= MOST_ALIKE:
         raise Slip(
             f"the rows have become alike (mean cosine {different:.2f}) by a level that the ReLUs "
@@ -360,6 +378,9 @@ SIZE_SLIPS = {
     ),
     "the sign: s grows when an entry moves away from the mean.": lambda x, eps: (
         -_size_gradient(x, eps)
+    ),
+    "each row has a mean and a size of its own; yours are one for all rows.": lambda x, eps: (
+        (x - x.mean()) / (x.shape[-1] * torch.sqrt(x.var(correction=0) + eps))
     ),
     "sum over ALL entries i: you kept only i = j; the others cancel the 1/D.": lambda x, eps: (
         _size_gradient(x, eps) * (1 - 1 / x.shape[-1])

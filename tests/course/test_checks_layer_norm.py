@@ -27,6 +27,8 @@ ROW = {
     "gain around the bias": ([-0.5, -1.0, 0.5, 5.0], "the bias comes after the gain"),
     "RMSNorm": ([0.354, 0.707, 1.354, 4.536], "that is RMSNorm"),
     "not centred": ([0.5, 1.0, 1.5, 6.0], "the mean is subtracted from the row"),
+    "centred only": ([-1.0, -2.0, 0.0, 7.0], "not divided by anything"),
+    "sign": ([0.5, 1.0, 1.5, -2.0], "the entry minus the mean"),
     "three numbers": ([-0.5, -1.0, 0.5], "expected a tuple (y1, y2, y3, y4)"),
     "words": (["a", "b", "c", "d"], "expected four numbers"),
 }
@@ -136,6 +138,7 @@ LAYER_NORM = {
     "centred only": (layer(scale=lambda var, eps: 1.0), "not divided"),
     "RMS norm": (rms, "that is RMSNorm"),
     "over the samples": (layer(dims=lambda shape: (0, 1)), "over the samples"),
+    "over the first axis": (layer(dims=lambda shape: (0,)), "as BatchNorm does"),
     "last axis only": (layer(dims=lambda shape: (-1,)), "only the last one"),
     "no keepdim": (layer(keepdim=False), "keepdim=True is missing"),
     "axes counted from the front": (
@@ -214,7 +217,11 @@ KEPT = {
     "no norm, no shortcut": (net(lambda h, W: torch.relu(h @ W)), "a shortcut has to carry"),
     "norm behind the ReLU": (net(lambda h, W: row_norm(torch.relu(h @ W))), "nothing similar"),
     "no last norm": (net(pre_norm), "A last norm takes it out"),
-    "no norm": (net(lambda h, W: h + torch.relu(h @ W)), "put a norm into each branch"),
+    "no norm": (net(lambda h, W: h + torch.relu(h @ W)), "Put a norm into each branch"),
+    "no norm but the last": (
+        net(lambda h, W: h + torch.relu(h @ W), row_norm),
+        "no norm in front of the weights",
+    ),
     "explodes": (net(lambda h, W: h + 1e30 * torch.relu(h @ W)), "NaN or infinity"),
     "dies": (net(lambda h, W: 1e-3 * torch.relu(h @ W)), "have become zero"),
     "no ReLU": (net(lambda h, W: row_norm(h + h @ W)), "no ReLU"),
@@ -265,6 +272,10 @@ SIZE = {
     ),
     "autograd": (by_autograd, "without autograd"),
     "one row only": (lambda x, eps: (x - x.mean()) / (x.numel() * x.std()), "is off by up to"),
+    "one mean for all": (
+        lambda x, eps: (x - x.mean()) / x.shape[-1] / torch.sqrt(x.var(correction=0) + eps),
+        "one for all rows",
+    ),
     "one number a row": (lambda x, eps: size(x, eps), "has shape (3, 1)"),
 }
 

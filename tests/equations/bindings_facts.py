@@ -32,7 +32,7 @@ def layer_norm_constraints(draw):
 @bind("EQ-LN-INVARIANCE")
 def layer_norm_invariance(draw):
     norm = on_arrays(lambda v: functional.layer_norm(v, (D,), eps=0.0))
-    case = {"x": draw(D), "b": 0.8, "LN": norm, "sign": lambda a: (a > 0) - (a < 0)}
+    case = {"x": draw(D), "k": 0.8, "LN": norm, "sign": lambda a: (a > 0) - (a < 0)}
     return [case | {"a": a} for a in (2.5, -0.3)]
 
 

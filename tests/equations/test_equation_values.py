@@ -46,8 +46,8 @@ EQUIVALENT = {  # planted errors that are none: tag -> name -> reason
     "EQ-RESIDUAL": {r"transposed: =\delta_{i,j}+J": DELTA},
     "EQ-PROJECTION-DEFECT": {r"transposed: Q_{i,j}=\sum": "Q is symmetric"},
     "EQ-LN-INVARIANCE": {
-        "sign: }(ax+b)=": "it holds for every b",
-        r"no term: }(ax+b)=\mathrm": "it holds for every b, so for 0",
+        "sign: }(ax+k)=": "it holds for every k",
+        r"no term: }(ax+k)=\mathrm": "it holds for every k, so for 0",
     },
 }
 # of the sources and of their readers: tag -> what the page says -> what it must not say
