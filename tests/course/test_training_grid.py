@@ -112,6 +112,19 @@ def test_a_pair_of_curves_starts_with_one_slope_and_one_level(names, slope, leve
             torch.testing.assert_close(far, torch.tensor(float(level)))
 
 
+@pytest.mark.parametrize(
+    "name, curve",
+    [("line", lambda u: u), ("clip", lambda u: u.clamp(-1, 1)), ("arsinh", torch.asinh)],
+)
+def test_the_curves_beside_dyt_start_as_it_does_with_another_function(name, curve):
+    x = 5 * draw(3, 8)
+    contender = training.CONTENDERS[name]
+    torch.testing.assert_close(contender.rows(8)(x), curve(0.5 * x))
+    torch.testing.assert_close(contender.from_slope(0.1)(8)(x), curve(0.1 * x))
+    ours = [tuple(p.shape) for p in contender.rows(8).parameters()]
+    assert ours == [tuple(p.shape) for p in layers.DyT(8).parameters()]
+
+
 def test_derf_starts_as_published_or_with_the_slope_asked_for():
     """erf has slope 2 / sqrt(pi) at 0, so alpha 0.5 has 1 / sqrt(pi)."""
     contender = training.CONTENDERS["derf"]
