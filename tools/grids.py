@@ -115,14 +115,18 @@ GRIDS = {
         slope=SLOPES,
     ),
     "capstone_pre": grid(
-        EVERYWHERE + IN_ATTENTION, {**TRANSFORMER, "placement": "pre"}, slope=SLOPES
+        [*EVERYWHERE, *IN_ATTENTION, "derf", "skip_init"],
+        {**TRANSFORMER, "placement": "pre"},
+        seeds=TEN,
+        slope=SLOPES,
     ),
     "capstone_residual": grid(
         [*EVERYWHERE, *ADDED, "skip_init"], RESIDUAL, seeds=TEN, slopes=TUNED
     ),
     "capstone_post": grid(
-        [name for name in EVERYWHERE + IN_ATTENTION if name not in NOT_IN_POST],
+        [*(name for name in EVERYWHERE + IN_ATTENTION if name not in NOT_IN_POST), "derf"],
         {**TRANSFORMER, "placement": "post"},
+        seeds=TEN,
     ),
     "capstone_cnn": grid(
         EVERYWHERE, {"build": "cnn", "depth": 4, "channels": 8}, ADAM | {"evaluate_every": 10}
