@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softsign
 
 from normcourse import draw, measures
 from normcourse.checks.probes import calls, unchanged
@@ -66,6 +67,9 @@ def _c_slips(x: Tensor) -> dict[str, Tensor]:
         ),
         "c stands under the root already: take none.": _others(x).sqrt(),
         "the sign is turned: the total minus its own square.": squares - total,
+        "from the sum, not from the mean, the own square is taken away.": total / size - squares,
+        "c is a sum for each row: sum over the last axis alone.": squares.sum() - squares,
+        "the own part of the sum is x^2, not x.": total - x,
     }
 
 
@@ -99,6 +103,9 @@ def _bernoulli_slips(x: Tensor, u: Tensor, d: int) -> dict[str, Tensor]:
         "the last term is 2/(D x): both terms of the bracket are divided by x.": -2 / x * u + 2 / d,
         "that is y', the derivative before the substitution.": y / x * (1 - y**2 / d),
         "that is y'/y^3: the chain rule gives -2 of it.": (u - 1 / d) / x,
+        "x is missing: y' has the factor y/x.": -2 * (u - 1 / d),
+        "y^2/D times y^-2 leaves 1/D: no u is left in the last term.": -2 / x * (u - u / d),
+        "in the bracket of y' stands y^2, and y^2 is 1/u.": -2 * u / x * (1 - u / d),
     }
 
 
@@ -121,6 +128,16 @@ def another_exponent(answer) -> None:
             x / body**fourth
         ),
         "that is u = 1/y^4; go back to y.": body / (a * x) ** 4,
+        "that is a u = 1/y^4 of the family; go back to y.": 1 / a**4 + c / x**4,
+        "that is one solution, with the constant 1: leave it free, as c.": (
+            a * x / (x**4 + 1) ** fourth
+        ),
+        "that is lesson 05's curve, which holds the size constant: here y/x stands in front.": (
+            a * sympy.tanh(x / a)
+        ),
+        "for y^5 beside y the new unknown is y^(1-5) = y^-4, not y^-3.": (
+            (1 / a**3 + c / x**3) ** sympy.Rational(-1, 3)
+        ),
         "that is y^4; one root is left.": (a * x) ** 4 / body,
         "the integrating factor is x^4: from u = y^-4 a factor 4 comes down.": (
             a * (x / (x + c)) ** fourth
@@ -226,7 +243,8 @@ def _dlog_slips(dy: Tensor, x: Tensor, c: Tensor, dc: Tensor, scale: float) -> d
 @exercise("Exercise 5 (a fair comparison)")
 def fair(student) -> None:
     """student(curve, x, y, new_x, new_y) -> the error of the fitted layer on the new rows."""
-    cases = [_fair_case(60, 4, torch.tanh, seed=0), _fair_case(80, 5, functional.isru, seed=10)]
+    # tanh and ISRU are too near to each other to tell who ignores the argument
+    cases = [_fair_case(60, 4, torch.tanh, seed=0), _fair_case(80, 5, softsign, seed=10)]
     slips = {
         "you score on the rows that you fitted to; new rows are the test.": (
             lambda curve, x, y, new_x, new_y: _fair(curve, x, y, x, y)
@@ -257,6 +275,18 @@ def fair(student) -> None:
         ),
         "the knee is fitted with gain 1 and bias 0; fit the line anew for each knee you try.": (
             lambda *case: _fair(*case, knee_line=_no_line)
+        ),
+        "the knee is fitted with one level; fit the line of each channel anew for each knee.": (
+            lambda *case: _fair(*case, knee_line=_one_level)
+        ),
+        "one line for all channels: each channel has a gain and a bias of its own.": (
+            lambda *case: _fair(*case, line=_one_line)
+        ),
+        "the curve is an argument: fit this one, not always tanh or ISRU.": (
+            lambda curve, *case: _fair(torch.tanh, *case)
+        ),
+        "the error is relative: divide by the size of the outputs (measures.relative_error).": (
+            lambda *case: _fair(*case) * float(case[-1].norm())
         ),
         "you return the squared error: relative_error is its root.": (
             lambda *case: _fair(*case) ** 2
@@ -303,6 +333,12 @@ def _one_level(h: Tensor, y: Tensor) -> tuple[Tensor, float]:
     return (h * y).sum() / h.square().sum(), 0.0
 
 
+def _one_line(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    centred = h - h.mean()
+    w = (centred * y).sum() / centred.square().sum()
+    return w, y.mean() - w * h.mean()
+
+
 def _gains_alone(h: Tensor, y: Tensor) -> tuple[Tensor, float]:
     return (h * y).sum(0) / h.square().sum(0), 0.0
 
@@ -347,6 +383,8 @@ def off_diagonal(answer) -> None:
         "and there are D (D - 1) of them.": 1 / d**2,
         "divide by the size of the whole matrix, sqrt(D - 1).": (d - 1) / d,
         "there are D (D - 1) entries off the diagonal, not D.": 1 / sympy.sqrt(d * (d - 1)),
+        "that is the square of off the diagonal to on it: take the whole matrix below, "
+        "and the root.": 1 / (d - 1),
         "both triangles lie off the diagonal: twice as many entries.": 1 / sympy.sqrt(2 * d),
     }
     expect(answer, 1 / sympy.sqrt(d), slips, "the share")

@@ -6,6 +6,7 @@ import torch
 
 from normcourse import measures
 from normcourse.checks import dyisru as check
+from normlib import functional
 from tests.course.solutions import every_slip, load
 
 X, A, C = sympy.symbols("x a c", positive=True)
@@ -29,6 +30,9 @@ LINES = {
     "times x": (lambda x, u, d: -2 * x * (u - 1 / d), "do not multiply"),
     "2/D": (lambda x, u, d: -2 / x * u + 2 / d, "both terms of the bracket"),
     "y'": (lambda x, u, d: u**-0.5 / x * (1 - 1 / u / d), "before the substitution"),
+    "no x": (lambda x, u, d: -2 * (u - 1 / d), "the factor y/x"),
+    "u/D": (lambda x, u, d: -2 / x * (u - u / d), "no u is left"),
+    "u for y²": (lambda x, u, d: -2 * u / x * (1 - u / d), "y^2 is 1/u"),
     "y'/y³": (lambda x, u, d: (u - 1 / d) / x, "gives -2 of it"),
     "in place": (bernoulli_in_place, "changed in place"),
 }
@@ -66,6 +70,12 @@ CONSTANTS = {
     "columns": (lambda x: x.square().sum(0) - x.square(), "not the first"),
     "root": (lambda x: others(x).sqrt(), "take none"),
     "negative": (lambda x: x.square() - total(x), "the sign is turned"),
+    "mean less own": (
+        lambda x: x.square().mean(-1, keepdim=True) - x.square(),
+        "not from the mean",
+    ),
+    "all rows": (lambda x: x.square().sum() - x.square(), "the last axis alone"),
+    "total less x": (lambda x: total(x) - x, "x^2, not x"),
     "cancels": (lambda x: total(x) - x.square(), "cancels"),
     "in place": (c_in_place, "changed in place"),
 }
@@ -157,6 +167,10 @@ CURVES = {
     "constant outside": (A * X / (X + C), "under the root"),
     "no x": (A / BODY**FOURTH, "x is missing"),
     "level to the fourth": (A**4 * X / BODY**FOURTH, "under the fourth root"),
+    "u of the family": (1 / A**4 + C / X**4, "of the family"),
+    "constant 1": (A * X / (X**4 + 1) ** FOURTH, "leave it free"),
+    "tanh": (A * sympy.tanh(X / A), "lesson 05's curve"),
+    "y^-3": ((1 / A**3 + C / X**3) ** sympy.Rational(-1, 3), "not y^-3"),
     "another letter": (A * X / (X**4 + D) ** FOURTH, "holds D"),
     "no expression": ("a x", "a str"),
 }
@@ -182,6 +196,10 @@ def level_of(h, y):
 
 def gains_of(h, y):
     return (h * y).sum(0) / h.square().sum(0), 0
+
+
+def one_line(h, y):
+    return line_of(h.reshape(-1), y.reshape(-1))
 
 
 def raw_line(h, y):
@@ -228,6 +246,11 @@ COMPARISONS = {
     "per row": (row_lines, "to each row"),
     "line from new rows": (line_from_new, "come from the new rows"),
     "knee alone": (scored(knee_line=lambda h, y: (1, 0)), "anew for each knee"),
+    "knee by level": (scored(knee_line=level_of), "fitted with one level"),
+    "one line": (scored(one_line), "one line for all"),
+    "always tanh": (lambda f, *case: scored()(torch.tanh, *case), "the curve is an argument"),
+    "always isru": (lambda f, *case: scored()(functional.isru, *case), "the curve is an argument"),
+    "absolute": (lambda *case: scored()(*case) * case[-1].norm(), "is relative"),
     "squared": (lambda *case: scored()(*case) ** 2, "squared error"),
     "the outputs": (lambda f, x, *_: f(x), "expected a number"),
 }
@@ -240,6 +263,7 @@ SHARES = {
     "one entry squared": (1 / D**2, "its square is 1/D^2"),
     "sum of sizes": ((D - 1) / D, "divide by the size"),
     "D entries": (1 / sympy.sqrt(D * (D - 1)), "not D."),
+    "squares, diagonal": (1 / (D - 1), "and the root"),
     "one triangle": (1 / sympy.sqrt(2 * D), "both triangles"),
     "a number": (0.25, "off by"),
 }
