@@ -1,6 +1,6 @@
 """Checks of lesson 04: the first order of a perturbation, the walk back through RMSNorm, its
-gradient in one line, LayerNorm's product, BatchNorm's variance, one backward for two norms,
-eigenvalues, and a case in which the published gradient goes uphill.
+gradient in one line, LayerNorm's product, one backward for two norms, eigenvalues, and a case in
+which the published gradient goes uphill.
 
 SLIPS tables map what a check says to the wrong formula that earns it.
 """
@@ -44,6 +44,9 @@ FIRST_ORDER = {
         (1 - P / LENGTH**2) / LENGTH
     ),
     "that is the change of the length itself; asked is one over it.": P / LENGTH,
+    "expand the root, too, and one over it: c is linear in p.": (
+        1 / sympy.sqrt(1 + 2 * P / LENGTH**2) - 1
+    ),
     "that is the next order as well; keep what is linear in p.": (
         -P / LENGTH**2 + sympy.Rational(3, 2) * P**2 / LENGTH**4
     ),
@@ -78,7 +81,13 @@ def published_after_the_paths(dy, x, weight, eps):
     return g, dr, weight * (dy + dr * x / x.shape[-1]) / r
 
 
+def in_another_order(dy, x, weight, eps):
+    g, dr, dx = nodes(dy, x, weight, eps)
+    return dx, dr, g
+
+
 WALK = {
+    "the order is g, dr, dx: from right to left.": in_another_order,
     "g: the gain is missing; what reaches xhat is w dy.": node_slip(g=lambda dy, w: dy),
     "g: multiply by the gain; going back does not divide by it.": node_slip(g=lambda dy, w: dy / w),
     "dr: the sign: a larger r makes xhat = x / r smaller.": node_slip(
@@ -186,6 +195,12 @@ COLLECTED = {
     "that is LayerNorm's; RMSNorm subtracts no mean of the gradient.": (
         lambda dy, w, h, r: (w * dy - mean(w * dy) - h * mean(w * dy * h)) / r
     ),
+    "under the sum xhat_j is missing: dr holds x_j.": (
+        lambda dy, w, h, r: (w * dy - h * mean(w * dy)) / r
+    ),
+    "an r too many in the second term: both cancel, and only 1/r before the bracket is left.": (
+        lambda dy, w, h, r: w * dy / r - h * mean(w * dy * h)
+    ),
     "one mean for the whole batch; each row has its own, over its last axis.": (
         lambda dy, w, h, r: (w * dy - h * (w * dy * h).mean()) / r
     ),
@@ -250,41 +265,7 @@ def cross_term(student: Callable) -> None:
     calls(student, fourth_term, *cases, slips=CROSS, what="the matrix")
 
 
-# Exercise 5: BatchNorm's variance and its centre
-
-
-def centre_slope(x: Tensor, center: Tensor) -> Tensor:
-    return -2 * (x - center).mean(0)
-
-
-VARIANCE_SLOPE = {
-    "the sign: the inner derivative of x - t is -1.": lambda x, t: 2 * (x - t).mean(0),
-    "the factor 2 of the square is missing.": lambda x, t: -(x - t).mean(0),
-    "1/m is missing: a mean over the samples, not a sum.": lambda x, t: -2 * (x - t).sum(0),
-    "it is 0 at the mean only; use the centre that is given.": lambda x, t: 0 * t,
-    "1/m, not 1/(m - 1): the variance is the biased one.": lambda x, t: (
-        -2 * (x - t).sum(0) / (len(x) - 1)
-    ),
-    "that is the derivative by x; asked is the one by the centre.": lambda x, t: (
-        2 * (x - t) / len(x)
-    ),
-    "one number a channel: sum over the samples.": lambda x, t: -2 * (x - t) / len(x),
-    "that is the variance itself; asked is its derivative.": lambda x, t: (x - t).square().mean(0),
-}
-
-
-@exercise("Exercise 5 (from the variance to the mean)")
-def variance_slope(student: Callable) -> None:
-    """student(x, center) -> (C,)."""
-    cases = [
-        {"x": draw(5, 3, seed=4), "center": draw(3, seed=5)},
-        {"x": draw(8, 2, seed=6) + 1, "center": draw(2, seed=7)},
-    ]
-    student = forbid(student, "autograd")
-    calls(student, centre_slope, *cases, slips=VARIANCE_SLOPE, what="the derivative")
-
-
-# Exercise 6: one backward for two norms
+# Exercise 5: one backward for two norms
 
 
 def backward(dy, x, weight, eps, dim, *, keepdim=True, s=None, bracket=None, power=1, g=None):
@@ -339,8 +320,54 @@ def gain_outside(dy, x, weight, eps, dim):
     return weight * backward(dy, x, torch.ones_like(weight), eps, dim)
 
 
+def published_slip(dy, x, weight, eps, dim, of_mean: bool):
+    def bracket(dy, xhat, along):
+        level = along(weight * dy) if of_mean else along(dy)
+        return weight * (dy - level - xhat * along(weight * dy * xhat))
+
+    return backward(dy, x, weight, eps, dim, bracket=bracket, g=lambda dy, w: dy)
+
+
+def gain_missing_in_the_mean(dy, x, weight, eps, dim):
+    def bracket(g, xhat, along):
+        return g - along(dy) - xhat * along(g * xhat)
+
+    return backward(dy, x, weight, eps, dim, bracket=bracket)
+
+
+def not_centred(dy, x, weight, eps, dim):
+    mu = x.mean(dim, keepdim=True)
+    s = (x.var(dim, correction=0, keepdim=True) + eps).sqrt()
+
+    def bracket(g, xhat, along):
+        return g - along(g) - (xhat + mu / s) * along(g * (xhat + mu / s))
+
+    return backward(dy, x, weight, eps, dim, bracket=bracket)
+
+
+def not_centred_before_the_mean(dy, x, weight, eps, dim):
+    mu = x.mean(dim, keepdim=True)
+    s = (x.var(dim, correction=0, keepdim=True) + eps).sqrt()
+
+    def bracket(g, xhat, along):
+        return g - along(g) - (xhat + mu / s) * along(g * xhat)
+
+    return backward(dy, x, weight, eps, dim, bracket=bracket)
+
+
+BEFORE = "that is the article's slip: the gain stands before the bracket and under the sum."
+CENTRE = "xhat is x - mean over s: here x was not centred."
+
 NORM = {
     "the gain is missing; what reaches xhat is w dy.": norm_slip(g=lambda dy, w: dy),
+    BEFORE: lambda *case: published_slip(*case, of_mean=True),
+    BEFORE + " And the mean is that of g.": lambda *case: published_slip(*case, of_mean=False),
+    "subtract the mean of g, not that of dy.": gain_missing_in_the_mean,
+    CENTRE: not_centred,
+    CENTRE + " (Before the mean.)": not_centred_before_the_mean,
+    "the signs: what comes through the statistics is subtracted.": norm_slip(
+        bracket=lambda g, h, m: g + m(g) + h * m(g * h)
+    ),
     "the gain changes along the row: for LayerNorm it cannot leave the bracket.": gain_outside,
     "the statistics are held constant; mean and variance depend on x, too.": norm_slip(
         bracket=lambda g, h, m: g
@@ -393,7 +420,7 @@ NORM = {
 }
 
 
-@exercise("Exercise 6 (one backward pass for two norms)")
+@exercise("Exercise 5 (one backward pass for two norms)")
 def norm_backward(student: Callable) -> None:
     """student(dy, x, weight, eps, dim) -> dx."""
     cases = [
@@ -412,7 +439,7 @@ def _norm_case(dim: int, *shape: int) -> dict:
     return {"dy": dy, "x": x, "weight": _gain(shape[-1]), "eps": EPS, "dim": dim}
 
 
-# Exercise 7: eigenvalues
+# Exercise 6: eigenvalues
 
 
 ACROSS = {
@@ -427,6 +454,9 @@ ALONG = {
     "one power of r is missing: 1 - mean(xhat^2) is eps / r^2, and 1/r stands before it.": (
         EPSILON / R
     ),
+    "one power of r too many: eps / r^2 is left in the bracket, and 1/r stands before it.": (
+        EPSILON / R**4
+    ),
     "that is the part that is taken away; asked is what is left.": (R**2 - EPSILON) / R**3,
     "that is across; along xhat the second term takes nearly all.": 1 / R,
     "the mean of xhat^2 is (r^2 - eps) / r^2, not r^2 - eps.": (1 - R**2 + EPSILON) / R,
@@ -434,7 +464,7 @@ ALONG = {
 }
 
 
-@exercise("Exercise 7 (across and along)")
+@exercise("Exercise 6 (across and along)")
 def eigenvalues(student: tuple) -> None:
     """student: (across, along), in r and eps."""
     across, along = parts(student, "across", "along")
@@ -452,10 +482,10 @@ def _is(got, want) -> bool:
     return True
 
 
-# Exercise 8: a case of one's own
+# Exercise 7: a case of one's own
 
 
-@exercise("Exercise 8 (make it go uphill)")
+@exercise("Exercise 7 (make it go uphill)")
 def uphill(x, weight, dy) -> None:
     """A row, a gain and a gradient for which the published line and the right one disagree."""
     row = _numbers(x, "x")

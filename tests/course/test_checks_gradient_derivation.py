@@ -31,7 +31,8 @@ FIRST_ORDER = {
     "the bracket": (1 - p / length**2, "the whole bracket"),
     "the right side": (1 / length - p / length**3, "the whole right side"),
     "of the length": (p / length, "the change of the length itself"),
-    "exact": (1 / sympy.sqrt(1 + 2 * p / length**2) - 1, "c is off by"),
+    "the root kept": (1 / sympy.sqrt(1 + 2 * p / length**2) - 1, "expand the root, too"),
+    "a number": (-0.5, "c is off by"),
     "an unknown letter": (-sympy.Symbol("x") / length**2, "c holds x"),
 }
 
@@ -96,6 +97,10 @@ WALK = {
     "no eps": (lambda dy, x, w, e: SOLVED["my_walk"](dy, x, w, 0.0), "eps is missing"),
     "autograd": (by_autograd, "without autograd"),
     "dx alone": (lambda dy, x, w, e: dy, "expected a tuple (g, dr, dx)"),
+    "another order": (
+        lambda *case: SOLVED["my_walk"](*case)[::-1],
+        "the order is g, dr, dx",
+    ),
     "in place": (
         lambda dy, x, w, e: SOLVED["my_walk"](dy.mul_(w), x, torch.ones_like(w), e),
         "dy was changed in place",
@@ -123,6 +128,11 @@ COLLECTED = {
         lambda dy, w, h, s: (w * dy - mean(w * dy) - h * mean(w * dy * h)) / s,
         "that is LayerNorm's",
     ),
+    "no xhat in the sum": (
+        lambda dy, w, h, s: (w * dy - h * mean(w * dy)) / s,
+        "xhat_j is missing",
+    ),
+    "r in the second": (lambda dy, w, h, s: w * dy / s - h * mean(w * dy * h), "an r too many"),
     "whole batch": (lambda dy, w, h, s: (w * dy - h * (w * dy * h).mean()) / s, "whole batch"),
     "squared": (lambda dy, w, h, s: (w * dy - h * mean(w * dy * h)) / s**2, "not by its square"),
     "r lost": (lambda dy, w, h, s: w * dy - h * mean(w * dy * h), "1/r is missing"),
@@ -158,24 +168,9 @@ CROSS = {
 
 # Exercise 5
 
-VARIANCE_SLOPE = {
-    "sign": (lambda x, t: 2 * (x - t).mean(0), "the sign"),
-    "no 2": (lambda x, t: (t - x).mean(0), "factor 2"),
-    "sum": (lambda x, t: -2 * (x - t).sum(0), "1/m is missing"),
-    "zero": (lambda x, t: torch.zeros_like(t), "it is 0 at the mean only"),
-    "of the mean": (lambda x, t: -2 * (x - x.mean(0)).mean(0), "use the centre that is given"),
-    "unbiased": (lambda x, t: -2 * (x - t).sum(0) / (len(x) - 1), "not 1/(m - 1)"),
-    "by x": (lambda x, t: 2 * (x - t) / len(x), "that is the derivative by x"),
-    "per sample": (lambda x, t: -2 * (x - t) / len(x), "one number a channel"),
-    "the variance": (lambda x, t: (x - t).square().mean(0), "the variance itself"),
-    "one for all": (lambda x, t: -2 * (x - t).mean(), "the derivative has shape ()"),
-}
-
-# Exercise 6
-
 
 def norm(bracket=None, s=None, power=1):
-    """An answer to exercise 6 in which one of its parts is replaced."""
+    """An answer to exercise 5 in which one of its parts is replaced."""
     bracket = bracket or (lambda g, xhat, m: g - m(g) - xhat * m(g * xhat))
     s = s or (lambda x, dim, e: (x.var(dim, correction=0, keepdim=True) + e).sqrt())
 
@@ -213,6 +208,39 @@ def gain_outside(dy, x, weight, eps_value, dim):
     return weight * SOLVED["my_norm_backward"](dy, x, torch.ones_like(weight), eps_value, dim)
 
 
+def article(level):
+    """The published line with a mean: the gain before the bracket and under the sum."""
+
+    def answer(dy, x, weight, eps_value, dim):
+        def m(t):
+            return t.mean(dim, keepdim=True)
+
+        s = (x.var(dim, correction=0, keepdim=True) + eps_value).sqrt()
+        xhat = (x - m(x)) / s
+        bracket = dy - level(dy, weight, m) - xhat * m(weight * dy * xhat)
+        return weight * bracket / s
+
+    return answer
+
+
+def mean_of_dy(dy, x, weight, eps_value, dim):
+    right = SOLVED["my_norm_backward"](dy, x, weight, eps_value, dim)
+    s = (x.var(dim, correction=0, keepdim=True) + eps_value).sqrt()
+    return right + ((weight - 1) * dy).mean(dim, keepdim=True) / s
+
+
+def not_centred(under_the_mean):
+    def answer(dy, x, weight, eps_value, dim):
+        s = (x.var(dim, correction=0, keepdim=True) + eps_value).sqrt()
+        row = x / s
+        xhat = (x - x.mean(dim, keepdim=True)) / s
+        g = weight * dy
+        overlap = (g * under_the_mean(xhat, row)).mean(dim, keepdim=True)
+        return (g - g.mean(dim, keepdim=True) - row * overlap) / s
+
+    return answer
+
+
 NORM = {
     "constant": (norm(lambda g, h, m: g), "the statistics are held constant"),
     "no gain": (
@@ -232,6 +260,12 @@ NORM = {
     ),
     "no keepdim": (without_keepdim, "keepdim is missing"),
     "gain outside": (gain_outside, "cannot leave the bracket"),
+    "the article's slip": (article(lambda dy, w, m: m(w * dy)), "that is the article's slip"),
+    "the slip, mean of dy": (article(lambda dy, w, m: m(dy)), "that is the article's slip"),
+    "mean of dy": (mean_of_dy, "not that of dy"),
+    "not centred": (not_centred(lambda xhat, row: row), "x was not centred"),
+    "not centred before": (not_centred(lambda xhat, row: xhat), "x was not centred"),
+    "both signs": (norm(lambda g, h, m: g + m(g) + h * m(g * h)), "the signs"),
     "2 s^2": (by_paths(power=2), "the power of s is 3"),
     "no half": (by_paths(half=1), "the half is missing"),
     "LayerNorm's": (
@@ -244,13 +278,14 @@ NORM = {
     ),
 }
 
-# Exercise 7
+# Exercise 6
 
 EIGENVALUES = {
     "no eps": ((1 / r, 0), "along: that holds for eps = 0 only"),
     "swapped": ((eps / r**3, 1 / r), "across comes first"),
     "squared": ((1 / r, eps / r**2), "1/r stands before the bracket, too"),
     "one power": ((1 / r, eps / r), "one power of r is missing"),
+    "power too many": ((1 / r, eps / r**4), "one power of r too many"),
     "what is taken": ((1 / r, 1 / r - eps / r**3), "the part that is taken away"),
     "the same twice": ((1 / r, 1 / r), "along: that is across"),
     "r": ((r, eps / r**3), "across: it is divided by r"),
@@ -265,7 +300,6 @@ SLIPS = {
     check.walk: WALK,
     check.collected: COLLECTED,
     check.cross_term: CROSS,
-    check.variance_slope: VARIANCE_SLOPE,
     check.norm_backward: NORM,
     check.eigenvalues: EIGENVALUES,
 }
