@@ -23,7 +23,7 @@ PYTEST := $(VENV_PYTHON) -m pytest
 PARALLEL := -p tests.longest_first -n $(WORKERS) --dist loadfile
 STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_pages.py tests/test_course_map.py tests/test_layering.py tests/equations/test_equations.py tests/notebooks/test_notebooks.py
 
-.PHONY: lab web test check test-editions notebooks experiments bench test-portable environment
+.PHONY: lab web lectures test check test-editions notebooks experiments bench test-portable environment
 
 lab: environment
 	@$(VENV_PYTHON) tools/lab.py $(LAB_ARGS)
@@ -31,6 +31,10 @@ lab: environment
 # Pages for a browser, in build/web; npm fetches KaTeX once.
 web: environment
 	@$(VENV_PYTHON) tools/web.py
+
+# The decks, with the pages that they link to, and as PDFs; those need Chromium.
+lectures: environment
+	@$(VENV_PYTHON) tools/lectures.py
 
 test: check
 	OMP_NUM_THREADS=1 $(PYTEST) -p tests.notebooks.nbstrict $(PARALLEL) $(addprefix --ignore=,$(STATIC_TESTS)) tests notebooks

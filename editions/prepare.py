@@ -160,7 +160,7 @@ def front_page(target: Path, notebooks: Path) -> str:
     parts.append(toctree("Solutions", [f"solutions/{page.stem}" for page in solutions]))
     others = sorted(page.stem for page in PAGES.glob("*.md") if page.stem != "index")
     parts.append(toctree("About", others))
-    decks = sorted(DECKS.glob("*.md"))
+    decks = sorted(DECKS.glob("[0-9]*.md"))
     if decks:  # last: their pages have no sidebar, so "next" must not lead there from a lesson
         parts.append(toctree("Lectures", [f"lectures/{deck.stem}" for deck in decks]))
     return "".join(parts)
@@ -194,7 +194,7 @@ def prepare(target: Path, notebooks: Path = NOTEBOOKS) -> None:
             copy(path, target / path.relative_to(notebooks))
     for path in sorted(PAGES.glob("*.md")):
         write(target / path.name, prepared_markdown(path.read_text("utf-8"), path, PAGES))
-    for path in sorted(DECKS.glob("*.md")):
+    for path in sorted(DECKS.glob("[0-9]*.md")):
         copy(path, target / "lectures" / path.name)
     write(target / "index.md", front_page(target, notebooks))
     write(target / FILES / "equations.js", previews(notebooks / "reference" / "equations.md"))

@@ -1,11 +1,11 @@
 """The Sphinx extension of both editions: what the pages of the course need beyond myst-nb.
 
-A part is a module with a `setup(app)`; the decks' part is to be added here.
+A part is a module with a `setup(app)`.
 """
 
-from editions.extension import cells, formulas, interactive, pages
+from editions.extension import cells, decks, formulas, interactive, pages
 
-PARTS = [formulas, cells, interactive, pages]
+PARTS = [formulas, cells, interactive, pages, decks]
 
 
 def setup(app):

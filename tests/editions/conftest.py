@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-
-from tests.editions.browser import Browser, find_chromium
+from browser import Browser, find_chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "build" / "web"

@@ -1,0 +1,244 @@
+"""What a deck may say besides words; lectures/README.md shows each of them."""
+
+import html
+import re
+import textwrap
+from typing import ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective, SphinxRole
+
+from editions.extension.decks.figures import HEIGHT, WIDTH, figure, panel, whole
+from editions.extension.decks.lesson import Misfit, lesson_of, said, where_stated
+from editions.extension.decks.slides import speaker_notes
+from editions.notebook import UnknownName
+
+log = logging.getLogger(__name__)
+LETTERS = "ABCDEFGH"
+RELATION = re.compile(r",\s*(?:\\qquad|\\\\)")
+SMALLEST = 18  # pixels of the letters of code
+LARGEST = 26
+LETTER = 0.61  # the width of a letter of code, for a height of one
+EDGE = 50  # pixels that the frame round code needs
+
+
+def raw(text: str, cell: str = "") -> nodes.raw:
+    """HTML, and the cell that it comes from."""
+    return nodes.raw("", text, format="html", cell=cell)
+
+
+def formula(latex: str) -> nodes.math_block:
+    return nodes.math_block(latex, latex, nowrap=False, number=None, label=None)
+
+
+class Part(SphinxDirective):
+    """A fault of it is named with the line where the directive stands."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self):
+        try:
+            self.lesson = lesson_of(self.env)
+            return [self.part(*self.arguments)]
+        except (UnknownName, Misfit) as fault:
+            raise self.error(str(fault)) from None
+
+    def inside(self, box: nodes.Element) -> nodes.Element:
+        """The box with the Markdown between the fences."""
+        self.state.nested_parse(self.content, self.content_offset, box)
+        for child in box.children:
+            if any(isinstance(n, nodes.rubric | speaker_notes) for n in child.findall()):
+                raise Misfit("a heading or notes between the fences: close the fence before them")
+        return box
+
+
+class FigureOf(Part):
+    option_spec: ClassVar = {
+        "steps": directives.flag,
+        "panel": directives.positive_int,
+        "height": directives.positive_int,
+    }
+
+    def part(self, cell):
+        pictures = self.lesson.pictures(cell)
+        if not pictures:
+            raise Misfit(f"cell {cell} shows no figure")
+        picture = pictures[0]
+        number = self.options.get("panel")
+        shown = panel(picture, number) if number else whole(picture)
+        room = self.options.get("height", HEIGHT)
+        return raw(figure(picture, cell, shown, room, "steps" in self.options), cell)
+
+
+class EqOf(Part):
+    option_spec: ClassVar = {"steps": directives.flag, "mark": directives.unchanged_required}
+
+    def part(self, tag):
+        latex = self.lesson.formula(tag)
+        box = nodes.container(classes=["eq"])
+        if "steps" in self.options:
+            box["classes"].append("steps")
+            for number, relation in enumerate(relations(latex)):
+                later = ["fragment"] if number else []
+                box += nodes.container("", formula(relation), classes=later)
+        else:
+            box += formula(self.marked(latex, tag))
+        box += raw(f'<span class="tag">{tag}</span>', where_stated(self.lesson, tag))
+        return box
+
+    def marked(self, latex, tag):
+        mark = self.options.get("mark")
+        if mark is None:
+            return latex
+        if mark not in latex:
+            raise Misfit(f"{mark!r} is no part of {tag}: {latex}")
+        return latex.replace(mark, rf"\htmlClass{{fragment colour}}{{{mark}}}")
+
+
+def relations(latex: str) -> list[str]:
+    lines = re.sub(r"\\(?:begin|end)\{gathered\}", "", latex)
+    return [part.strip() for part in RELATION.split(lines)]
+
+
+class Lines(Part):
+    """From the line that holds one text to the line that holds another."""
+
+    option_spec: ClassVar = {
+        "from": directives.unchanged_required,
+        "to": directives.unchanged_required,
+        "without": directives.unchanged_required,
+    }
+
+    def chosen(self, text: str) -> str:
+        rows = text.rstrip("\n").split("\n")
+        first = self.row("from", rows, 0) if "from" in self.options else 0
+        last = self.row("to", rows, first) if "to" in self.options else len(rows) - 1
+        return self.shortened(textwrap.dedent("\n".join(rows[first : last + 1])))
+
+    def shortened(self, text: str) -> str:
+        """Without what a pattern names: `you: None` is of no use in a room."""
+        pattern = self.options.get("without")
+        if pattern is None:
+            return text
+        if not re.search(pattern, text):
+            raise Misfit(f":without: {pattern!r} stands in none of its lines: {text}")
+        return re.sub(pattern, "", text)
+
+    def row(self, option: str, rows: list[str], start: int) -> int:
+        wanted = self.options[option]
+        for number in range(start, len(rows)):
+            if wanted in rows[number]:
+                return number
+        raise Misfit(f":{option}: {wanted!r} stands in none of its lines: {rows}")
+
+
+class OutputOf(Lines):
+    def part(self, cell):
+        text = self.chosen(self.lesson.printed(cell))
+        if not text:
+            raise Misfit(f"cell {cell} printed nothing")
+        size = max(20, letters(text))  # what is longer than the slide goes on in the next line
+        return raw(f'<pre class="out" style="font-size:{size}px">{html.escape(text)}</pre>', cell)
+
+
+class CodeOf(Lines):
+    def part(self, cell):
+        code = self.chosen(self.lesson.source(cell))
+        size = letters(code)
+        if size < SMALLEST:
+            raise Misfit(
+                f"a line of {cell} is too long for a slide: choose lines by :from: and :to:"
+            )
+        body = highlight(code, PythonLexer(), HtmlFormatter(nowrap=True))
+        style = f'style="font-size:{size}px"'
+        return raw(f'<pre class="code highlight" {style}><code>{body}</code></pre>', cell)
+
+
+def letters(text: str) -> int:
+    """The height in pixels at which the longest line fits the slide."""
+    longest = max(map(len, text.split("\n")))
+    return min(LARGEST, int((WIDTH - EDGE) / LETTER / max(longest, 1)))
+
+
+class Poll(Part):
+    """A list of options; the right one is marked at the next click."""
+
+    required_arguments = 0
+    has_content = True
+    option_spec: ClassVar = {"answer": directives.unchanged_required}
+
+    def part(self):
+        options = list(self.inside(nodes.container()).findall(nodes.list_item))
+        letters = LETTERS[: len(options)]
+        answer = self.options.get("answer")
+        if answer is not None and answer not in list(letters):
+            raise Misfit(f"the answer is {answer}, and the options are {', '.join(letters)}")
+        for letter, option in zip(letters, options, strict=True):
+            option["classes"] += ["fragment", "custom", "right"] if letter == answer else []
+        look = {"enumtype": "upperalpha", "prefix": "", "suffix": ".", "classes": ["poll"]}
+        return nodes.enumerated_list("", *options, **look)
+
+
+class Then(Part):
+    """The rest of the slide comes at the next click: slides.py puts it into this box."""
+
+    required_arguments = 0
+
+    def part(self):
+        return nodes.container(classes=["fragment"])
+
+
+class Notes(Part):
+    has_content = True
+
+    def part(self, minutes):
+        try:
+            length = float(minutes)
+        except ValueError:
+            raise Misfit(f"notes take the minutes of their slide, not {minutes!r}") from None
+        return self.inside(speaker_notes(minutes=length))
+
+
+class Value(SphinxRole):
+    """A result in words: {value}`CELL /pattern/`, its first group if it has one."""
+
+    def run(self):
+        cell, _, pattern = self.text.partition(" ")
+        try:
+            text = self.found(cell, pattern.strip().strip("/"))
+        except (UnknownName, Misfit) as fault:
+            log.warning(str(fault), location=self.get_location())
+            return [], []
+        return [nodes.inline(text, text, classes=["value"], cell=cell)], []
+
+    def found(self, cell: str, pattern: str) -> str:
+        if not pattern:
+            raise Misfit("{value} wants a cell and a /pattern/, with a space between them")
+        text = said(lesson_of(self.env), cell)
+        match = re.search(pattern, text)
+        if not match:
+            raise Misfit(f"/{pattern}/ is not in what {cell} shows: {text.strip()}")
+        return (match[1] if match.groups() else match[0]).strip()
+
+
+PARTS = {
+    "figure-of": FigureOf,
+    "eq-of": EqOf,
+    "output-of": OutputOf,
+    "code-of": CodeOf,
+    "poll": Poll,
+    "then": Then,
+    "notes": Notes,
+}
+
+
+def setup(app):
+    for name, part in PARTS.items():
+        app.add_directive(name, part)
+    app.add_role("value", Value())

@@ -1,0 +1,127 @@
+"""What is wrong with a deck and would not be seen: all of it is named, each with its line."""
+
+import re
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.util import logging
+
+from editions.extension.decks.lesson import everything, lesson_name, lesson_of
+from editions.extension.decks.slides import cells_of, own, speaker_notes
+from editions.notebook import UnknownName
+
+log = logging.getLogger(__name__)
+WORDS_A_MINUTE = 130
+MINUTES_OFF = 2  # by so much may the slides and the deck differ
+HEADING = re.compile(r"^##? ", re.M)
+MARKUP = re.compile(r":::|\{\{|\$\$|\]\(|\{value\}|\*\*\[")
+NUMBER = re.compile(r"(?<![\w.-])\d+(?:[.,]\d+)*%?(?![\w])")
+YEAR = r"\b(?:19|20)\d\d\b"
+NO_RESULT = re.compile(rf"{YEAR}|[Ll]essons? \d+\w?|\d+ minutes?|float\d+|ResNet-\d+")
+SET = (nodes.math, nodes.math_block, nodes.literal, nodes.literal_block, nodes.raw)
+NOT_WORDS = (*SET, nodes.system_message)
+
+
+def check(app, doctree):
+    env = app.env
+    if not lesson_name(env.docname):
+        return
+    try:
+        lesson = lesson_of(env)
+    except UnknownName as fault:
+        log.warning(str(fault), location=env.docname)
+        return
+    sections = list(doctree.findall(nodes.section))
+    check_count(env, sections)
+    check_markup(doctree)
+    for section in sections:
+        check_notes(section)
+        check_numbers(section, lesson)
+    check_minutes(env, sections)
+    check_exercises(sections)
+
+
+def check_count(env, sections) -> None:
+    """A fence that is not closed swallows the slides behind it."""
+    source = Path(env.doc2path(env.docname)).read_text("utf-8")
+    written = len(HEADING.findall(source))
+    if written != len(sections):
+        log.warning(
+            "%d headings of level 1 or 2, but %d slides: a fence is open, or a heading is deeper",
+            written,
+            len(sections),
+            location=sections[0],
+        )
+
+
+def check_markup(doctree) -> None:
+    for text in doctree.findall(nodes.Text):
+        if MARKUP.search(text) and not isinstance(text.parent, NOT_WORDS):
+            log.warning("left in the words: %r", str(text)[:60], location=text.parent)
+
+
+def check_notes(section) -> None:
+    notes = [part for part in own(section) if isinstance(part, speaker_notes)]
+    if len(notes) != 1:
+        log.warning("a slide needs notes with its minutes, once", location=section)
+        return
+    words = len(notes[0].astext().split())
+    spoken = words / WORDS_A_MINUTE
+    minutes = notes[0]["minutes"]
+    if spoken > minutes:
+        log.warning(
+            "the notes have %d words, %.1f minutes of speech, and the slide has %g",
+            words,
+            spoken,
+            minutes,
+            location=section,
+        )
+
+
+def check_numbers(section, lesson) -> None:
+    """A number of two digits or more in words or notes has to be one of the slide's cells."""
+    cells = cells_of(section)
+    known = "".join(everything(lesson, cell) for cell in cells)
+    for number in NUMBER.findall(NO_RESULT.sub(" ", words_of(section))):
+        if len(number) > 1 and number not in known:
+            log.warning(
+                "%s stands in none of the slide's cells %s", number, cells, location=section
+            )
+
+
+def words_of(section) -> str:
+    """What the slide says without formulas, code, {value} and the options of polls."""
+    words = nodes.container("", *(part.deepcopy() for part in own(section)))
+    for part in list(words.findall(is_no_word)):
+        part.parent.remove(part)
+    return words.astext()
+
+
+def is_no_word(node) -> bool:
+    taken = {"value", "poll"} & set(node.get("classes", [])) if is_element(node) else set()
+    return isinstance(node, NOT_WORDS) or bool(taken)
+
+
+def is_element(node) -> bool:
+    return isinstance(node, nodes.Element)
+
+
+def check_minutes(env, sections) -> None:
+    title = sections[0]  # the others are inside it
+    total = sum(notes["minutes"] for notes in title.findall(speaker_notes))
+    wanted = env.metadata[env.docname].get("minutes")
+    if wanted is None:
+        log.warning("the deck says no minutes in its head", location=title)
+    elif abs(total - float(wanted)) > MINUTES_OFF:
+        log.warning("the slides take %g minutes, the deck says %s", total, wanted, location=title)
+
+
+def check_exercises(sections) -> None:
+    """The last slide has two exercises for the room."""
+    lists = [part for part in own(sections[-1]) if isinstance(part, nodes.enumerated_list)]
+    if [len(exercises.children) for exercises in lists] != [2]:
+        log.warning("the last slide has no list of two exercises", location=sections[-1])
+
+
+def setup(app):
+    app.connect("doctree-read", check, priority=900)  # the head of the file is read by then

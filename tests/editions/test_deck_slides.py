@@ -1,0 +1,162 @@
+"""Every slide of every deck, as it is seen in a room: on 1280 x 720, with all its steps shown."""
+
+import re
+import shutil
+
+import pytest
+
+import lectures
+from tests.editions.site import EVERYTHING, READY
+
+SIZE = (1280, 720)
+SMALLEST = 18  # pixels
+
+# What one slide says of itself. Below 688 pixels stand the number of the slide and its link.
+LOOK = r"""((number) => {
+  Reveal.slide(number, 0, 99);
+  const slide = Reveal.getCurrentSlide();
+  const beyond = [];
+  const small = [];
+  for (const element of slide.querySelectorAll("*")) {
+    if (element.closest("aside, svg, .katex-mathml, .figure > *")) continue;
+    const box = element.getBoundingClientRect();
+    const foot = element.closest("a.cell") ? 720 : 688;
+    const wide = element.scrollWidth > element.clientWidth + 1 && element.tagName === "PRE";
+    if (box.width && (box.right > 1241 || box.bottom > foot || box.left < 0 || wide))
+      beyond.push(`${element.tagName}.${element.className} ${Math.round(box.right)} ` +
+                  `${Math.round(box.bottom)} ${element.textContent.slice(0, 60)}`);
+    const texts = [...element.childNodes].filter((n) => n.nodeType === Node.TEXT_NODE);
+    const words = texts.some((text) => /[^\s\u200b]/.test(text.data));
+    const size = parseFloat(getComputedStyle(element).fontSize);
+    if (words && size < SMALLEST) small.push(`${size} ${element.textContent.slice(0, 40)}`);
+  }
+  for (const image of slide.querySelectorAll("img")) {
+    if (!(Number(image.dataset.label) >= SMALLEST)) small.push(`label ${image.dataset.label}`);
+    if (!image.naturalWidth || !image.alt) beyond.push("picture without pixels or alt text");
+  }
+  const marked = [...slide.querySelectorAll(".math")].filter((e) => !e.querySelector(".katex"));
+  const unset = marked.length + slide.querySelectorAll(".katex-error").length;
+  return {beyond, small, unset, hidden: slide.querySelectorAll(".fragment:not(.visible)").length};
+})""".replace("SMALLEST", str(SMALLEST))
+
+
+def looks(tab, deck, axe):
+    """{slide: what is wrong with it}, and what went wrong with the page."""
+    tab.size(*SIZE).open(deck.as_uri(), READY)
+    slides = range(tab.run("Reveal.getTotalSlides()"))
+    seen = {number + 1: tab.run(f"{LOOK}({number})") for number in slides}
+    page = [*tab.errors, *tab.outgoing()]
+    tab.run(f"{axe}; 0")
+    for number in slides:  # last: axe asks for the style sheets, which a page from file:// may not
+        tab.run(f"Reveal.slide({number}, 0, 99)")
+        seen[number + 1]["axe"] = tab.run(EVERYTHING)
+    return {"page": page, **seen}
+
+
+def faults(seen):
+    """What was found, without the slides where nothing was."""
+    named = {slide: kinds for slide, kinds in seen.items() if kinds}
+    for slide, kinds in named.items():
+        if slide != "page":
+            named[slide] = {kind: found for kind, found in kinds.items() if found}
+    return {slide: kinds for slide, kinds in named.items() if kinds}
+
+
+@pytest.fixture(scope="module")
+def decks(site):
+    found = sorted(site.glob("lectures/*.html"))
+    assert found
+    return found
+
+
+def test_every_slide_fits_is_readable_and_open_to_all(chromium, decks, axe):
+    seen = chromium.map(lambda tab, deck: faults(looks(tab, deck, axe)), decks)
+    named = {deck.stem: found for deck, found in zip(decks, seen, strict=True) if found}
+    assert named == {}
+
+
+PLANTED = {
+    "a word of 12 pixels": ("<p style='font-size:12px'>small</p>", "small"),
+    "a line below the slide": ("<p style='margin-top:900px'>low</p>", "beyond"),
+    "a picture whose labels nobody measured": ("<img src='x.png' alt='x'>", "small"),
+    "a picture without alt text": ("<img src='x.png'>", "axe"),
+    "a pale word": ("<p style='color:#ddd'>pale</p>", "axe"),
+}
+
+
+@pytest.fixture
+def planted_deck(decks):
+    """A function that writes a deck whose first slide ends with this markup."""
+    path = decks[0].with_name("planted.html")
+
+    def plant(markup):
+        html = decks[0].read_text("utf-8")
+        path.write_text(html.replace("<aside", f"{markup}<aside", 1), "utf-8")
+        return path
+
+    yield plant
+    path.unlink()
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_planted_fault_is_seen(tab, planted_deck, axe, planted):
+    markup, kind = PLANTED[planted]
+    seen = looks(tab, planted_deck(markup), axe)
+    assert seen[1][kind]
+    assert not seen[2][kind]
+
+
+def test_a_formula_that_cannot_be_set_stops_the_deck(tab, planted_deck):
+    deck = planted_deck('<span class="math">\\frac{1</span>')
+    tab.open(deck.as_uri())
+    assert any("KaTeX" in error for error in tab.errors)
+    assert not tab.run(READY)
+
+
+def test_a_picture_of_the_web_is_seen(tab, planted_deck, axe):
+    seen = looks(tab, planted_deck('<img src="https://example.org/x.png" alt="x">'), axe)
+    assert any("example.org" in address for address in seen["page"])
+
+
+def test_a_deck_is_shown_with_the_keyboard_alone(tab, decks):
+    tab.size(*SIZE).open(decks[0].as_uri(), READY)
+    tab.key("ArrowRight")
+    assert tab.run("Reveal.getIndices().h") == 1
+    tab.key("End")
+    assert tab.run("Reveal.isLastSlide()")
+    tab.key("Home")
+    assert tab.run("Reveal.isFirstSlide()")
+    tab.key("o")
+    assert tab.run("Reveal.isOverview()")
+    tab.key("Escape")
+    assert not tab.run("Reveal.isOverview()")
+
+
+def test_a_slide_leads_to_its_cell_on_the_page_and_in_a_running_lab(tab, decks, site):
+    links = "[...document.querySelectorAll('a.cell')].map((link) => link.href)"
+    for deck in decks:
+        lesson = deck.stem.split("--")[0]
+        page = (site / f"{lesson}.html").read_text("utf-8")
+        tab.open(deck.as_uri(), READY)
+        for link in tab.run(links):
+            address, _, anchor = link.partition("#")
+            assert address == (site / f"{lesson}.html").as_uri()
+            assert f'id="{anchor}"' in page
+        tab.open(f"{deck.as_uri()}?lab=http://localhost:8888", READY)
+        first = tab.run(links)[0]
+        assert first.startswith(f"http://localhost:8888/lab/tree/my/{lesson}.ipynb#cell-id=")
+
+
+def test_a_deck_prints_the_same_twice_and_the_handout_has_the_notes(decks, tmp_path):
+    (tmp_path / "lectures").mkdir()
+    shutil.copytree(decks[0].parents[1] / "_static", tmp_path / "_static")
+    shutil.copy(decks[0], tmp_path / "lectures")
+    first = lectures.print_decks(tmp_path, tmp_path / "first")
+    again = lectures.print_decks(tmp_path, tmp_path / "again")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
+    slides = decks[0].read_text("utf-8").count("<section")
+    assert pages(first) == [slides, 2 * slides]
+
+
+def pages(files):
+    return [len(re.findall(rb"/Type\s*/Page\b", path.read_bytes())) for path in files]

@@ -1,0 +1,175 @@
+"""Faults planted in decks, all built at once: each is named with its file and line. No browser."""
+
+import json
+import re
+
+import pytest
+
+import lectures
+
+DOT = (  # the smallest PNG: one pixel
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+)
+WORDS = "**[EQ-TWO]**\n$$\ny = a x, \\qquad\nz = b\n$$"
+
+
+def code(name, source, *outputs):
+    return {"id": name, "cell_type": "code", "metadata": {}, "source": source, "outputs": outputs}
+
+
+def stream(text):
+    return {"output_type": "stream", "name": "stdout", "text": text}
+
+
+def drawing(width, panels):
+    about = {"image/png": {"alt": "A dot, and 42% of it.", "width": width, "panels": panels}}
+    return {"output_type": "display_data", "data": {"image/png": DOT}, "metadata": about}
+
+
+CELLS = [
+    {"id": "words", "cell_type": "markdown", "metadata": {}, "source": WORDS},
+    code("lines", "a = 1\nb = 2\nprint(a)", stream("first 12.5\nsecond 77 %\n")),
+    code("long", f"x = '{'long ' * 30}'"),
+    code("picture", "plot()", drawing(1, [[0, 0, 1, 1], [0, 0, 1, 1]])),
+    code("whole", "plot()", drawing(1, [])),
+    code("wide", "plot()", drawing(2000, [[0, 0, 1, 1]])),
+]
+
+HEAD = "---\nminutes: 4\n---\n# A deck\n\n:::{notes} 1\nWelcome.\n:::\n\n## A result\n\n"
+PARTS = """:::{figure-of} picture
+:steps:
+:::
+
+:::{eq-of} EQ-TWO
+:mark: a x
+:::
+
+:::{code-of} lines
+:from: b = 2
+:to: print
+:::
+
+:::{output-of} lines
+:to: first
+:::
+
+It is {value}`lines /second (\\d+ %)/`.
+
+:::{poll}
+:answer: B
+
+- 1
+- 2
+:::
+
+:::{then}
+:::
+
+The rest.
+
+:::{notes} 2
+It says 12.5 and 42%.
+:::
+
+"""
+END = "## Two exercises for the room\n\n1. One.\n2. Two.\n\n:::{notes} 1\nGo.\n:::\n"
+FINE = HEAD + PARTS + END
+
+# name -> what is replaced in the deck, by what, and what the build says of it
+FAULTS = {
+    "cell": ("{figure-of} picture", "{figure-of} pictur", "no cell 'pictur'; near it: picture"),
+    "cell-of-code": ("{code-of} lines", "{code-of} line", "no cell 'line'; near it: lines"),
+    "tag": ("{eq-of} EQ-TWO", "{eq-of} EQ-TOW", "no formula 'EQ-TOW'; near it: EQ-TWO"),
+    "mark": (":mark: a x", ":mark: c x", "'c x' is no part of EQ-TWO"),
+    "no-figure": ("{figure-of} picture", "{figure-of} lines", "cell lines shows no figure"),
+    "no-panels": ("{figure-of} picture", "{figure-of} whole", "a picture without panels"),
+    "panel": (":steps:", ":panel: 3", "panel 3, but the picture has 2 panels"),
+    "labels": ("{figure-of} picture", "{figure-of} wide", "the smallest labels of wide would be"),
+    "steps": (":steps:", ":step:", "step"),
+    "from": (":from: b = 2", ":from: b = 3", ":from: 'b = 3' stands in none of its lines"),
+    "to": (":to: first", ":to: third", ":to: 'third' stands in none of its lines"),
+    "without": (":to: first", ":without: third", ":without: 'third' stands in none of its lines"),
+    "long-line": ("{code-of} lines\n:from: b = 2\n:to: print", "{code-of} long", "too long for a"),
+    "nothing": ("{output-of} lines\n:to: first", "{output-of} long", "cell long printed nothing"),
+    "value-cell": ("{value}`lines", "{value}`line", "no cell 'line'; near it: lines"),
+    "value": ("/second (", "/third (", "is not in what lines shows: first 12.5"),
+    "no-pattern": ("{value}`lines /second (\\d+ %)/`", "{value}`lines`", "a cell and a /pattern/"),
+    "number": ("The rest.", "The rest is 43 %.", "43 stands in none of the slide's cells"),
+    "number-in-notes": ("says 12.5", "says 12.6", "12.6 stands in none of the slide's cells"),
+    "answer": (":answer: B", ":answer: C", "the answer is C, and the options are A, B"),
+    "minutes-missing": ("{notes} 2", "{notes}", "1 argument(s) required"),
+    "minutes-in-words": ("{notes} 2", "{notes} two", "the minutes of their slide, not 'two'"),
+    "minutes-in-sum": ("{notes} 2", "{notes} 20", "take 22 minutes, the deck says 4"),
+    "minutes-in-head": ("minutes: 4", "lesson: 4", "the deck says no minutes in its head"),
+    "notes-missing": (":::{notes} 1\nGo.\n:::\n", "", "a slide needs notes with its minutes"),
+    "notes-too-long": ("Go.", "Go on. " * 100, "200 words, 1.5 minutes of speech, and the"),
+    "no-directive": ("{then}", "{pause}", "pause"),
+    "no-role": ("{value}`lines", "{valu}`lines", "valu"),
+    "third-level": (
+        "The rest.",
+        "### Aside\n\nThe rest.",
+        "3 headings of level 1 or 2, but 4 slides",
+    ),
+    "open-then": (":::{then}\n:::\n", ":::{then}\n", "then"),
+    "open-notes": ("Welcome.\n:::", "Welcome.", "a heading or notes between the fences"),
+    "open-figure": (":steps:\n:::", ":steps:", "Has content, but none permitted"),
+    "stray-fence": ("The rest.", "The rest.:::", "left in the words"),
+    "old-markup": ("The rest.", "{{eq:EQ-TWO}}", "left in the words"),
+    "dead-link": ("The rest.", "[a page](../nowhere.md)", "nowhere.md"),
+    "no-label": ("The rest.", "[a tag](#eq-nowhere)", "eq-nowhere"),
+    "one-exercise": ("2. Two.\n", "", "the last slide has no list of two exercises"),
+}
+
+
+def deck_name(fault):
+    return f"00_small--{fault}"
+
+
+def planted(fault):
+    old, new, _ = FAULTS[fault]
+    assert old in FINE, fault
+    return FINE.replace(old, new, 1)
+
+
+@pytest.fixture(scope="module")
+def complaints(tmp_path_factory):
+    """{deck: what the build says of it}, from one build of all decks."""
+    folder = tmp_path_factory.mktemp("decks")
+    notebook = {"cells": CELLS, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (folder / "00_small.ipynb").write_text(json.dumps(notebook))
+    texts = {"00_small": FINE, "09_nobody": FINE}
+    texts |= {deck_name(fault): planted(fault) for fault in FAULTS}
+    decks = []
+    for name, text in texts.items():
+        decks.append(folder / f"{name}.md")
+        decks[-1].write_text(text, "utf-8")
+    without_npm = ["-b", "dummy", "-D", "html_static_path=static"]
+    lines = "\n".join(lectures.draft(decks, folder, folder / "build", *without_npm))
+    found = {name: [] for name in texts}
+    for part in re.split(r"\n(?=lectures/)", f"\n{lines}"):
+        name = re.match(r"lectures/([\w-]+)\.md", part)
+        if name:
+            found[name[1]].append(part)
+    return found
+
+
+def test_a_deck_without_faults_is_built(complaints):
+    assert complaints["00_small"] == []
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_named_with_its_line(complaints, fault):
+    said = complaints[deck_name(fault)]
+    expected = FAULTS[fault][2]
+    assert any(expected in line for line in said), said
+    assert any(re.match(r"lectures/\S+\.md:\d+: ", line) for line in said), said
+
+
+def test_a_deck_without_a_lesson_is_named(complaints):
+    assert any("there is no notebook 09_nobody.ipynb" in line for line in complaints["09_nobody"])
+
+
+def test_a_printed_deck_does_not_tell_when_it_was_printed():
+    pdf = b"<</CreationDate (D:20261122055500+00'00')\n/ModDate (D:20261122055500+00'00')>>"
+    assert b"20261122" not in lectures.without_date(pdf)
+    assert len(lectures.without_date(pdf)) == len(pdf)

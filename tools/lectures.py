@@ -1,0 +1,99 @@
+"""`make lectures`: the decks with the pages that they link to, and as PDFs, in build/.
+
+While writing:  .venv/bin/python tools/lectures.py lectures/02_layer_norm.md  builds only this deck,
+in a few seconds and without the pages, in build/draft.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import web  # noqa: E402
+from browser import Browser, find_chromium  # noqa: E402
+from browser_libraries import fetch_libraries  # noqa: E402
+
+DECKS = ROOT / "lectures"
+PDFS = ROOT / "build" / "lectures"
+KINDS = {"": "?view=print", "_handout": "?view=print&handout"}
+READY = "document.documentElement?.dataset.ready === '1'"
+PRINTABLE = f"{READY} && document.querySelector('.pdf-page') !== null"
+MADE = re.compile(rb"/(CreationDate|ModDate) \(D:\d{14}")
+
+
+def draft(decks: list[Path], notebooks: Path, work: Path, *options: str) -> list[str]:
+    """Build these decks alone; returns what is wrong with them, each with file and line."""
+    source = work / "draftsrc"
+    shutil.rmtree(source, ignore_errors=True)
+    folder = source / "lectures"
+    folder.mkdir(parents=True)
+    (source / "_files").mkdir()
+    for deck in decks:
+        shutil.copy(deck, folder)
+    names = [f"lectures/{deck.stem}" for deck in decks]
+    lines = ["# Drafts", "", "```{toctree}", *names, "```", ""]
+    (source / "index.md").write_text("\n".join(lines), "utf-8")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-E"]
+    command += ["-c", str(ROOT / "editions"), "-d", str(work / "draft-doctrees")]
+    command += ["-D", f"course_notebooks={notebooks}", *options]
+    command += [str(source), str(work / "draft")]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode == 0:
+        return []
+    return [line.replace(f"{source}/", "") for line in run.stderr.splitlines() if line.strip()]
+
+
+def print_decks(site: Path, target: Path) -> list[Path]:
+    """Each deck as a PDF, one slide a page, and as a handout with the notes between the slides."""
+    target.mkdir(parents=True, exist_ok=True)
+    made = []
+    with Browser(find_chromium()) as browser:
+        tab = browser.tab().size(1280, 720)
+        for deck in sorted(site.glob("lectures/*.html")):
+            for ending, view in KINDS.items():
+                path = target / f"{deck.stem}{ending}.pdf"
+                tab.open(deck.as_uri() + view, PRINTABLE)
+                tab.pdf(path)
+                path.write_bytes(without_date(path.read_bytes()))
+                made.append(path)
+        tab.close()
+    return made
+
+
+def without_date(pdf: bytes) -> bytes:
+    """The same slides give the same file, whenever they are printed."""
+    return MADE.sub(rb"/\1 (D:20000101000000", pdf)
+
+
+def stop_at(complaints: list[str]) -> None:
+    if complaints:
+        print("\n".join(complaints), file=sys.stderr)
+        sys.exit(f"The decks were not built: {len(complaints)} lines of complaints above.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("decks", nargs="*", type=Path, help="only these, as drafts")
+    decks = parser.parse_args().decks
+    fetch_libraries()
+    if decks:
+        stop_at(draft(decks, web.NOTEBOOKS, web.WORK))
+        for deck in decks:
+            print(f"open {web.WORK / 'draft' / 'lectures' / deck.stem}.html")
+        return
+    stop_at(web.build())
+    for deck in sorted(web.SITE.glob("lectures/*.html")):
+        print(f"open {deck}")
+    if find_chromium() is None:
+        sys.exit("No PDFs: there is no Chromium (on Debian: apt install chromium).")
+    for path in print_decks(web.SITE, PDFS):
+        print(f"open {path}")
+
+
+if __name__ == "__main__":
+    main()
