@@ -10,7 +10,8 @@ import lectures
 DOT = (  # the smallest PNG: one pixel
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 )
-WORDS = "**[EQ-TWO]**\n$$\ny = a x, \\qquad\nz = b\n$$"
+TWO, TOW = (f"EQ-{name}" for name in ("TWO", "TOW"))  # tags of no lesson
+WORDS = f"**[{TWO}]**\n$$\ny = a x, \\qquad\nz = b\n$$"
 
 
 def code(name, source, *outputs):
@@ -36,38 +37,38 @@ CELLS = [
 ]
 
 HEAD = "---\nminutes: 4\n---\n# A deck\n\n:::{notes} 1\nWelcome.\n:::\n\n## A result\n\n"
-PARTS = """:::{figure-of} picture
+PARTS = f""":::{{figure-of}} picture
 :steps:
 :::
 
-:::{eq-of} EQ-TWO
+:::{{eq-of}} {TWO}
 :mark: a x
 :::
 
-:::{code-of} lines
+:::{{code-of}} lines
 :from: b = 2
 :to: print
 :::
 
-:::{output-of} lines
+:::{{output-of}} lines
 :to: first
 :::
 
-It is {value}`lines /second (\\d+ %)/`.
+It is {{value}}`lines /second (\\d+ %)/`.
 
-:::{poll}
+:::{{poll}}
 :answer: B
 
 - 1
 - 2
 :::
 
-:::{then}
+:::{{then}}
 :::
 
 The rest.
 
-:::{notes} 2
+:::{{notes}} 2
 It says 12.5 and 42%.
 :::
 
@@ -79,8 +80,8 @@ FINE = HEAD + PARTS + END
 FAULTS = {
     "cell": ("{figure-of} picture", "{figure-of} pictur", "no cell 'pictur'; near it: picture"),
     "cell-of-code": ("{code-of} lines", "{code-of} line", "no cell 'line'; near it: lines"),
-    "tag": ("{eq-of} EQ-TWO", "{eq-of} EQ-TOW", "no formula 'EQ-TOW'; near it: EQ-TWO"),
-    "mark": (":mark: a x", ":mark: c x", "'c x' is no part of EQ-TWO"),
+    "tag": (f"{{eq-of}} {TWO}", f"{{eq-of}} {TOW}", f"no formula '{TOW}'; near it: {TWO}"),
+    "mark": (":mark: a x", ":mark: c x", f"'c x' is no part of {TWO}"),
     "no-figure": ("{figure-of} picture", "{figure-of} lines", "cell lines shows no figure"),
     "no-panels": ("{figure-of} picture", "{figure-of} whole", "a picture without panels"),
     "panel": (":steps:", ":panel: 3", "panel 3, but the picture has 2 panels"),
@@ -114,7 +115,7 @@ FAULTS = {
     "open-notes": ("Welcome.\n:::", "Welcome.", "a heading or notes between the fences"),
     "open-figure": (":steps:\n:::", ":steps:", "Has content, but none permitted"),
     "stray-fence": ("The rest.", "The rest.:::", "left in the words"),
-    "old-markup": ("The rest.", "{{eq:EQ-TWO}}", "left in the words"),
+    "old-markup": ("The rest.", "{{eq:two}}", "left in the words"),
     "dead-link": ("The rest.", "[a page](../nowhere.md)", "nowhere.md"),
     "no-label": ("The rest.", "[a tag](#eq-nowhere)", "eq-nowhere"),
     "one-exercise": ("2. Two.\n", "", "the last slide has no list of two exercises"),
