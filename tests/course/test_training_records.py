@@ -208,7 +208,15 @@ def grids():
     return module
 
 
-OF_GRIDS = ("batch_of_", "capstone", "opening", "placement", "transformer_", "without_")
+OF_GRIDS = (
+    "batch_of_",
+    "bound_and_",
+    "capstone",
+    "opening",
+    "placement",
+    "transformer_",
+    "without_",
+)
 STORED = [path.stem for path in RECORDS.glob("*.json") if path.stem.startswith(OF_GRIDS)]
 
 
