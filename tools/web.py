@@ -1,6 +1,7 @@
 """`make web`: the course as pages for a browser, in build/web. No notebook is executed."""
 
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -26,6 +27,7 @@ def build(notebooks: Path = NOTEBOOKS, work: Path = WORK) -> list[str]:
     """Build the pages in `work`/web; returns what Sphinx complains of, each with its cell."""
     source = work / "websrc"
     prepare(source, notebooks)
+    shutil.rmtree(work / "web", ignore_errors=True)  # or pictures of earlier builds would stay
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-E"]
     command += ["-c", str(ROOT / "editions"), "-d", str(work / "doctrees")]
     command += ["-D", f"course_notebooks={notebooks}"]
