@@ -155,8 +155,10 @@ def test_a_deck_prints_the_same_twice_and_the_handout_has_the_notes(decks, tmp_p
     again = lectures.print_decks(tmp_path, tmp_path / "again")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
     slides = decks[0].read_text("utf-8").count("<section")
-    assert pages(first) == [slides, 2 * slides]
+    printed, handout = map(pages, first)
+    assert printed == slides
+    assert handout >= 2 * slides  # long notes take a page more
 
 
-def pages(files):
-    return [len(re.findall(rb"/Type\s*/Page\b", path.read_bytes())) for path in files]
+def pages(pdf):
+    return len(re.findall(rb"/Type\s*/Page\b", pdf.read_bytes()))

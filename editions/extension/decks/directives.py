@@ -77,11 +77,15 @@ class FigureOf(Part):
 
 
 class EqOf(Part):
-    option_spec: ClassVar = {"steps": directives.flag, "mark": directives.unchanged_required}
+    option_spec: ClassVar = {
+        "steps": directives.flag,
+        "mark": directives.unchanged_required,
+        "long": directives.flag,  # in smaller letters
+    }
 
     def part(self, tag):
         latex = self.lesson.formula(tag)
-        box = nodes.container(classes=["eq"])
+        box = nodes.container(classes=["eq", *(["long"] if "long" in self.options else [])])
         if "steps" in self.options:
             box["classes"].append("steps")
             for number, relation in enumerate(relations(latex)):
