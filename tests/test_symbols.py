@@ -38,3 +38,8 @@ def test_a_second_meaning_is_found():
 def test_the_page_is_what_the_lessons_say():
     """After a change of a lesson's symbols: `python tools/symbols.py`."""
     assert symbols.PAGE.read_text("utf-8") == symbols.page(symbols.entries())
+
+
+def test_in_one_lesson_a_letter_has_one_meaning():
+    clashes = symbols.clashes(symbols.entries())
+    assert not clashes, "\n".join(clashes)
