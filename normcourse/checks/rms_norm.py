@@ -35,6 +35,9 @@ def variance_left(answer) -> None:
         "5/4 divides by the squared mean; the mean square is variance plus squared mean.": 5 / 4,
         "5/7 adds the mean, not its square: the mean square is variance plus SQUARED mean.": 5 / 7,
         "5 is the variance of the input.": 5.0,
+        "9 is the mean square of the row; divide the variance by it.": 9.0,
+        "1/9 divides 1 by the mean square; divide the variance of the row, 5.": 1 / 9,
+        "5/29 squares the variance: the mean square is the variance plus the squared mean.": 5 / 29,
         "that is the standard deviation of the output; its square is asked for.": math.sqrt(5) / 3,
     }
     expect(answer, 5 / 9, slips, what="the variance", rtol=0.015)  # two digits will do
@@ -58,6 +61,7 @@ def fold_centring(student) -> None:
             "bias.mean() is only the part to subtract: return bias - bias.mean().": (
                 bias.mean().expand(out)
             ),
+            "subtract the bias's own mean, not the weight's.": bias - weight.mean(),
         }
         expect(got_bias, bias - bias.mean(), slips, "the bias")
 
@@ -131,6 +135,13 @@ NETWORK_SLIPS = {
     },
     "the bias of a norm is added to the reader as it is; it goes through the reader's weight: "
     "weight @ norm.bias.": {"through": False},
+    "the gain does not multiply the norm's bias: add weight @ norm.bias, without the gain.": {
+        "gain_on_bias": True
+    },
+    "the first Linear of an MLP reads; the second one, branch[2], writes.": {"mlp_writer": 0},
+    "each new norm needs the old one's eps: layers.RMSNorm(norm.normalized_shape, eps=norm.eps).": {
+        "keeps_eps": False
+    },
 }
 
 
@@ -155,6 +166,9 @@ def _converted(
     positions_axis: int = -1,
     writer_biases: bool = True,
     through: bool = True,
+    gain_on_bias: bool = False,
+    mlp_writer: int = 2,
+    keeps_eps: bool = True,
 ) -> nn.Module:
     """What is to be returned, or with something left out."""
     net = copy.deepcopy(net)
@@ -164,7 +178,7 @@ def _converted(
     for block in blocks:
         kind = "attention" if isinstance(block.branch, training.Attention) else "mlp"
         if "branches" in writers or kind in writers:
-            written.append(_ends(block.branch)[1])
+            written.append(block.branch[mlp_writer] if kind == "mlp" else block.branch.output)
     for layer in written:
         layer.weight -= layer.weight.mean(axis, keepdim=True)
         if writer_biases:
@@ -174,11 +188,14 @@ def _converted(
     for owner, name, reader in [*norms, (net, str(len(net) - 3), head)]:
         norm = getattr(owner, name)
         if biases and (last_bias or norm is not last):
-            if through:
+            if gain_on_bias:
+                reader.bias += reader.weight @ (norm.weight * norm.bias)
+            elif through:
                 reader.bias += reader.weight @ norm.bias
             else:
                 reader.bias += norm.bias.mean()
-        new = layers.RMSNorm(norm.normalized_shape, eps=norm.eps)
+        eps = {"eps": norm.eps} if keeps_eps else {}
+        new = layers.RMSNorm(norm.normalized_shape, **eps)
         if gains:
             new.weight.copy_(norm.weight)
         setattr(owner, name, new)
@@ -224,6 +241,7 @@ def _rms_slips(x: Tensor, weight: Tensor, eps: float) -> dict[str, Tensor]:
             (unbiased + eps).sqrt()
         ),
         "the mean square is over axis 0: each ROW has its own, over the last axis.": columns,
+        "square first, then average: you squared the mean.": (mean.square() + eps).sqrt(),
         "one mean square for the whole batch: each row has its own.": (
             (x.square().mean() + eps).sqrt()
         ),

@@ -35,6 +35,9 @@ VARIANCES = [
     (5 / 4, "divides by the squared mean"),
     (5 / 7, "SQUARED mean"),
     (5, "variance of the input"),
+    (9, "mean square of the row"),
+    (1 / 9, "divides 1 by the mean square"),
+    (5 / 29, "squares the variance"),
     (0.745, "standard deviation"),
     (0.5, "off by"),
 ]
@@ -97,6 +100,10 @@ RMS_NORMS = {
         lambda x, w, e: x / (x.abs().mean(-1, keepdim=True) + e) * w,
         "absolute values",
     ),
+    "root of the squared mean": (
+        lambda x, w, e: x / (x.mean(-1, keepdim=True).square() + e).sqrt() * w,
+        "you squared the mean",
+    ),
     "x.float() for float64": (always_float, "computed in float32"),
     "float32 for float64": (
         lambda x, w, e: x.float() * inverse_rms(x.float(), e) * w.float(),
@@ -139,6 +146,10 @@ FOLDS = {
     "bias is its mean": (
         lambda w, b: (w - w.mean(0), b.mean().expand_as(b)),
         "only the part to subtract",
+    ),
+    "bias minus the weight's mean": (
+        lambda w, b: (w - w.mean(0), b - w.mean()),
+        "own mean",
     ),
     "returns the weight alone": (lambda w, b: w - w.mean(0), "expected a tuple"),
     "in place": (centred_in_place, "changed in place"),
