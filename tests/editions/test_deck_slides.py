@@ -40,10 +40,10 @@ LOOK = r"""((number) => {
 })""".replace("SMALLEST", str(SMALLEST))
 
 
-def looks(tab, deck, axe):
-    """{slide: what is wrong with it}, and what went wrong with the page."""
+def looks(tab, deck, axe, first=None):
+    """{slide: what is wrong with it}, for all or the first ones; what is wrong with the page."""
     tab.size(*SIZE).open(deck.as_uri(), READY)
-    slides = range(tab.run("Reveal.getTotalSlides()"))
+    slides = range(first or tab.run("Reveal.getTotalSlides()"))
     seen = {number + 1: tab.run(f"{LOOK}({number})") for number in slides}
     page = [*tab.errors, *tab.outgoing()]
     tab.run(f"{axe}; 0")
@@ -101,7 +101,7 @@ def planted_deck(decks):
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_fault_is_seen(tab, planted_deck, axe, planted):
     markup, kind = PLANTED[planted]
-    seen = looks(tab, planted_deck(markup), axe)
+    seen = looks(tab, planted_deck(markup), axe, first=2)
     assert seen[1][kind]
     assert not seen[2][kind]
 
@@ -114,7 +114,7 @@ def test_a_formula_that_cannot_be_set_stops_the_deck(tab, planted_deck):
 
 
 def test_a_picture_of_the_web_is_seen(tab, planted_deck, axe):
-    seen = looks(tab, planted_deck('<img src="https://example.org/x.png" alt="x">'), axe)
+    seen = looks(tab, planted_deck('<img src="https://example.org/x.png" alt="x">'), axe, first=1)
     assert any("example.org" in address for address in seen["page"])
 
 
