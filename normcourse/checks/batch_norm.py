@@ -47,6 +47,8 @@ def running_variance(student) -> None:
         "that is after one batch; there are ten.": 1.1,
         "the start is missing: 0.9**10 of the initial 1 is still there.": 2 * (1 - kept),
         "that is after nine batches; there are ten.": 2 - 0.9**9,
+        "that is after eleven batches; there are ten.": 2 - 0.9**11,
+        "that is what is left of the initial 1; the ten batches are missing.": kept,
         "that is the share of the ten batches; weigh the variance 2 and the initial 1 with it.": (
             1 - kept
         ),
@@ -180,6 +182,7 @@ def _check_training(student, inputs) -> None:
     expect(y, want, slips | {updated: _normalized(x, want_mean, want_var, w, b)}, "y in training")
     slips = {
         "running_mean was not updated.": old_mean,
+        "the buffers are exchanged: return y, running_mean, running_var.": want_var,
         "the momentum is reversed: it is the weight of the NEW batch.": (
             torch.lerp(old_mean, x.mean(CHANNEL), 1 - MOMENTUM)
         ),
@@ -221,6 +224,12 @@ def _training_slips(inputs) -> dict[str, Tensor]:
         "weight and bias line up with the width.": _normalized(x, mean, biased) * w + b,
         "in training use the statistics of the batch, not the running ones.": (
             _normalized(x, old_mean, old_var, w, b)
+        ),
+        "take the root of var + eps before you divide.": (
+            _normalized(x, mean, (biased + EPS).square(), w, b, 0.0)
+        ),
+        "the bias is added before the weight multiplies: weight * xhat + bias.": (
+            _normalized(x, mean, biased, w, w * b)
         ),
         "weight is ignored.": _normalized(x, mean, biased, None, b),
         "bias is ignored.": _normalized(x, mean, biased, w),
@@ -269,8 +278,11 @@ def _check_gradient(student, inputs) -> None:
     frozen = (
         "no gradient flows through {}: compute it outside torch.no_grad() and do not detach it."
     )
+    xhat = _normalized(x, x.mean(CHANNEL), x.var(CHANNEL, correction=0))
+    along = (g * xhat).mean(CHANNEL, keepdim=True)
     slips = {
         frozen.format("mean and variance"): g,
+        frozen.format("the mean"): g - xhat * along,
         frozen.format("the variance"): g - g.mean(CHANNEL, keepdim=True),
     }
     want = gradients.batch_norm_backward(dy, x, w, b, EPS)[0]
@@ -351,6 +363,13 @@ WALK_SLIPS = {  # what is changed in the walk
     "path 3 is missing, the one over the mean.": {"by_mean": 0.0},
     "path 2 is missing, the one over the variance.": {"by_variance": 0.0},
     "path 1 is missing, the direct one.": {"direct": 0.0},
+    "that is path 2 alone; add the paths 1 and 3.": {"direct": 0.0, "by_mean": 0.0},
+    "that is path 3 alone; add the paths 1 and 2.": {"direct": 0.0, "by_variance": 0.0},
+    "all three paths have the wrong sign.": {
+        "direct": -1.0,
+        "by_variance": -1.0,
+        "by_mean": -1.0,
+    },
     "the sign of path 2: at the variance arrives -(12)(-3)/(2 * 27), which is positive.": {
         "by_variance": -1.0
     },

@@ -74,6 +74,21 @@ def norm(
     return layer
 
 
+def without_root(x, running_mean, running_var, weight, bias, training, momentum, eps):
+    _, *buffers = norm()(x, running_mean, running_var, weight, bias, training, momentum, eps)
+    mean, var, w, b = channels(x.mean(DIMS), x.var(DIMS, correction=0), weight, bias)
+    return (x - mean) / (var + eps) * w + b, *buffers
+
+
+def bias_first(x, running_mean, running_var, weight, bias, *rest):
+    return norm()(x, running_mean, running_var, weight, weight * bias, *rest)
+
+
+def buffers_exchanged(*given):
+    y, mean, var = norm()(*given)
+    return y, var, mean
+
+
 def samples_as_m(x, running_mean, running_var, weight, bias, training, momentum, eps):
     y, mean, var = norm(buffer_correction=0)(
         x, running_mean, running_var, weight, bias, training, momentum, eps
@@ -154,6 +169,10 @@ FORWARD = {
         norm(detach=("mean", "var")),
         "no gradient flows through mean and variance",
     ),
+    "mean detached": (norm(detach=("mean",)), "no gradient flows through the mean:"),
+    "no root": (without_root, "take the root of var + eps"),
+    "bias first": (bias_first, "before the weight multiplies"),
+    "buffers exchanged": (buffers_exchanged, "the buffers are exchanged"),
     "variance detached": (norm(detach=("var",)), "no gradient flows through the variance"),
     "buffers with a graph": (norm(keep_graph=True), "has a grad_fn"),
     "input changed": (norm(in_place=True), "x was changed in place"),
@@ -194,6 +213,8 @@ NUMBER = {
     "one batch": (1.1, "after one batch"),
     "start forgotten": (1.3026, "the start is missing"),
     "nine batches": (1.6126, "after nine batches"),
+    "eleven batches": (1.6862, "after eleven batches"),
+    "start alone": (0.3487, "the ten batches are missing"),
     "share alone": (0.6513, "share of the ten batches"),
     "standard deviation": (1.2850, "a standard deviation"),
     "shares exchanged": (1.3487, "the shares are exchanged"),
@@ -227,6 +248,9 @@ WALK = {
     "no mean": ([3, -1 / 3, 1 / 3, 1], "path 3 is missing"),
     "no variance": ([3, -1, -1, -1], "path 2 is missing"),
     "no direct path": ([-2, -4 / 3, -2 / 3, 0], "path 1 is missing"),
+    "path 2": ([-1, -1 / 3, 1 / 3, 1], "path 2 alone"),
+    "path 3": ([-1, -1, -1, -1], "path 3 alone"),
+    "all signs": ([-2, 4 / 3, 2 / 3, 0], "all three paths have the wrong sign"),
     "sign of path 2": ([4, -2 / 3, -4 / 3, -2], "the sign of path 2"),
     "sign of path 3": ([4, 2 / 3, 4 / 3, 2], "the sign of path 3"),
     "both signs": ([6, 4 / 3, 2 / 3, 0], "both turned"),
