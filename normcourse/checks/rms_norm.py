@@ -300,6 +300,8 @@ def _fold_slips(weight: Tensor) -> dict[str, Tensor]:
         "you added the mean: subtract it.": weight + weight.mean(0),
         "centring only: no division by the deviation.": (weight - weight.mean(0))
         / weight.std(0, correction=0),
+        "centring only: no division by torch's deviation.": (weight - weight.mean(0))
+        / weight.std(0),
         "the weight is as it was: subtract its mean over the output units.": weight,
         "that is the mean itself: return weight minus it.": weight.mean(0).expand_as(weight),
     }

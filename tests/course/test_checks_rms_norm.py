@@ -138,6 +138,10 @@ FOLDS = {
         lambda w, b: ((w - w.mean(0)) / w.std(0, correction=0), b - b.mean()),
         "no division",
     ),
+    "divides by torch's deviation": (
+        lambda w, b: ((w - w.mean(0)) / w.std(0), b - b.mean()),
+        "torch's deviation",
+    ),
     "bias only": (lambda w, b: (w, b - b.mean()), "weight is as it was"),
     "returns the mean": (lambda w, b: (w.mean(0).expand_as(w), b - b.mean()), "mean itself"),
     "transposed": (lambda w, b: ((w - w.mean(0)).T, b - b.mean()), "no transpose"),
