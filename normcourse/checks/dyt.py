@@ -28,6 +28,9 @@ def separation(separated, integral) -> None:
     expect(separated, 64 / (64 - y**2), _separated_slips(y), "g")
     want = 4 * sympy.log((8 + y) / (8 - y))
     slips = _integral_slips(sympy.log, y, want)
+    slips["G: this is y as a function of x; G is a function of y: artanh, or a logarithm."] = (
+        8 * sympy.tanh(y / 8)
+    )
     if is_expression(integral):
         at_zero = integral.subs([(symbol, 0) for symbol in integral.free_symbols])
         if at_zero.is_number and at_zero.is_finite and abs(complex(at_zero)) > 1e-9:
@@ -66,6 +69,7 @@ def _integral_slips(log: Callable, y, want) -> dict:
         "G: the factor is sqrt(D)/2 = 4, half of that.": 2 * want,
         "G: the factor is sqrt(D)/2, not D/2.": 8 * want,
         "G: artanh(y/8) = G / 8; here the factor sqrt(D) is missing.": want / 8,
+        "G: the natural logarithm belongs here, not the one to the base 10.": want / math.log(10),
         "G: this is g; integrate it.": 64 / (64 - y**2),
         "G: this is the derivative of g; integrate.": 128 * y / (64 - y**2) ** 2,
         "G: y - 8 is negative between -8 and 8, and has no real logarithm; take 8 - y.": (
@@ -115,6 +119,8 @@ CURVES = {
     "the constant: y = 0 at x = 0, so the 1 in front of the exponential stays.": lambda v: (
         -v.sign * v.level * torch.exp(-v.size / (v.rho * v.level))
     ),
+    "the constant: at x = 0 the output has to be 0; then sqrt(D) multiplies the exponential, "
+    "too.": lambda v: v.sign * (v.level - torch.exp(-v.size / (v.rho * v.level))),
     "that is the curve of the lesson; here |y| stands in the equation, not y^2.": lambda v: (
         v.level * torch.tanh(v.x / (v.rho * v.level))
     ),
@@ -292,6 +298,7 @@ def _known(net: nn.Module, pictures: Tensor) -> list[SimpleNamespace]:
             SimpleNamespace(
                 rho=rho,
                 first=first,
+                put_out=norm.forward(rows).square().mean().sqrt().item(),
                 length=rows.square().sum(-1).mean().sqrt().item(),
                 gain=norm.weight,
                 root=math.sqrt(len(norm.weight)),
@@ -303,6 +310,8 @@ def _known(net: nn.Module, pictures: Tensor) -> list[SimpleNamespace]:
     net(pictures)
     for handle in handles:
         handle.remove()
+    for v, mirrored in zip(found, reversed(found), strict=True):
+        v.mirrored = mirrored.rho
     return found
 
 
@@ -335,6 +344,15 @@ SWAPS = {
     },
     "the size of rows of 1 is not theirs: ρ is missing in α.": {"alpha": lambda v: 1 / v.root},
     "ρ is upside down: larger rows need a smaller α.": {"alpha": lambda v: v.rho / v.root},
+    "ρ is the ROOT mean square; you took the mean square.": {
+        "alpha": lambda v: 1 / (v.rho**2 * v.root)
+    },
+    "ρ is the size of what a norm reads; you took the size of what it puts out.": {
+        "alpha": lambda v: 1 / (v.put_out * v.root)
+    },
+    "the sizes are in the wrong order: the first norm's belongs to the first norm.": {
+        "alpha": lambda v: 1 / (v.mirrored * v.root)
+    },
     "ρ is the root MEAN square; you took the length of a row.": {
         "alpha": lambda v: 1 / (v.length * v.root)
     },

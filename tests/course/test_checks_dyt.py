@@ -56,6 +56,8 @@ WRONG_SEPARATIONS = {
     "a constant": (G, INTEGRAL + 3, "subtract the constant"),
     "half of it": (G, 4 * log((8 + y) / 8), "with 8 - y"),
     "the other half": (G, -4 * log((8 - y) / 8), "with 8 + y"),
+    "base 10": (G, INTEGRAL / log(10), "base 10"),
+    "solved for y": (G, 8 * sympy.tanh(y / 8), "y as a function of x"),
     "tripled": (G, 3 * INTEGRAL, "off by"),
 }
 
@@ -87,6 +89,10 @@ WRONG_CURVES = {
         "without limit",
     ),
     "no constant": (lambda x, r, d: -x.sign() * d**0.5 * decay(x, r, d), "the 1 in front"),
+    "constant without its factor": (
+        lambda x, r, d: x.sign() * (d**0.5 - decay(x, r, d)),
+        "multiplies the exponential",
+    ),
     "tanh": (lambda x, r, d: d**0.5 * torch.tanh(x / (r * d**0.5)), "curve of the lesson"),
     "no level": (lambda x, r, d: x.sign() * (1 - decay(x, r, d)), "in front is missing"),
     "no root inside": (
