@@ -214,7 +214,11 @@ CORRECTIONS = {
         lambda p: (down(p) * p).clamp(max=1),
         "not the order in which they came",
     ),
-    "m - 1": (lambda p: running(p, down(p) - 1), "by m, not by m - 1"),
+    "m - 1": (lambda p: running(p, down(p) - 1), "by k, not by k - 1"),
+    "taken with the order, not put back": (
+        lambda p: measures.holm(p).sort().values[p.argsort()],
+        "result[order] = corrected",
+    ),
     "as they are": (lambda p: p.clone(), "nothing was corrected"),
     "six for ever": (lambda p: running(p, torch.arange(6, 6 - len(p), -1)), "is off by"),
     "in place": (lambda p: p.mul_(len(p)), "in place"),
@@ -273,9 +277,16 @@ CHOICES = {
     "normal": (chooser(lambda d, t, margin: low_end(d, 1.96) > -margin), "1.96"),
     "t of ten for ever": (
         chooser(lambda d, t, margin: low_end(d, 2.262) > -margin),
-        "four seeds",
+        "t and margin are arguments",
     ),
-    "margin 2 for ever": (chooser(lambda d, t, margin: low_end(d, t) > -2), "margin"),
+    "margin 2 for ever": (
+        chooser(lambda d, t, margin: low_end(d, t) > -2),
+        "t and margin are arguments",
+    ),
+    "spread of one difference": (
+        chooser(lambda d, t, margin: d.mean() - t * d.std() > -margin),
+        "divide by sqrt(n)",
+    ),
     "without the best": (best_among_cheap, "raised ValueError"),
     "value for money": (by_gap, "cheapest of all"),
     "a place": (lambda results, costs, t, margin: 6, "return one of the names"),
