@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 
 from editions.equations import equations, label
+from editions.exercises import sheet
 from editions.interactive import places
 from editions.notebook import TAG, Notebook, text_of
 
@@ -147,6 +148,11 @@ def readme_picture() -> str:
     return f"![{alt}]({path})"
 
 
+def main_road(notebooks: Path = NOTEBOOKS) -> list[Notebook]:
+    """The lessons without a letter."""
+    return [Notebook(path) for path in sorted(notebooks.glob("[0-9][0-9]_*.ipynb"))]
+
+
 def front_page(target: Path, notebooks: Path) -> str:
     """The words of pages/index.md, the lessons as a table, and the order of all pages."""
     lessons = [Notebook(path) for path in sorted(notebooks.glob("*.ipynb"))]
@@ -156,6 +162,8 @@ def front_page(target: Path, notebooks: Path) -> str:
     parts.append(toctree("Lessons", [lesson.name for lesson in lessons]))
     reference = sorted(target.glob("reference/*.md"), key=lambda page: page.stem != "course_map")
     parts.append(toctree("Reference", [f"reference/{page.stem}" for page in reference]))
+    sheets = sorted(target.glob("exercises/*.md"))
+    parts.append(toctree("Exercises", [f"exercises/{page.stem}" for page in sheets]))
     solutions = sorted(target.glob("solutions/*.ipynb"))
     parts.append(toctree("Solutions", [f"solutions/{page.stem}" for page in solutions]))
     others = sorted(page.stem for page in PAGES.glob("*.md") if page.stem != "index")
@@ -196,5 +204,7 @@ def prepare(target: Path, notebooks: Path = NOTEBOOKS) -> None:
         write(target / path.name, prepared_markdown(path.read_text("utf-8"), path, PAGES))
     for path in sorted(DECKS.glob("[0-9]*.md")):
         copy(path, target / "lectures" / path.name)
+    for lesson in main_road(notebooks):
+        write(target / "exercises" / f"{lesson.name}.md", link_tags(sheet(lesson)))
     write(target / "index.md", front_page(target, notebooks))
     write(target / FILES / "equations.js", previews(notebooks / "reference" / "equations.md"))
