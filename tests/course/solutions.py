@@ -45,3 +45,15 @@ def every_slip(cases: dict):
         for name, case in named.items()
     ]
     return pytest.mark.parametrize(("check_", "answer", "message"), found)
+
+
+def wrong_answers_are_named(cases: dict):
+    """The test that each of every_slip(cases) earns its message."""
+
+    @every_slip(cases)
+    def test(check_, answer, message):
+        verdict = check_(answer)
+        assert verdict.startswith("[x]"), verdict
+        assert message in verdict, verdict
+
+    return test
