@@ -145,7 +145,10 @@ def complaints(tmp_path_factory):
         decks.append(folder / f"{name}.md")
         decks[-1].write_text(text, "utf-8")
     without_npm = ["-b", "dummy", "-D", "html_static_path=static"]
-    lines = "\n".join(lectures.draft(decks, folder, folder / "build", *without_npm))
+    with pytest.MonkeyPatch.context() as elsewhere:  # as on a CI server, or on a desk in Ankara
+        elsewhere.setenv("FORCE_COLOR", "1")
+        elsewhere.setenv("LC_ALL", "tr_TR.UTF-8")
+        lines = "\n".join(lectures.draft(decks, folder, folder / "build", *without_npm))
     found = {name: [] for name in texts}
     for part in re.split(r"\n(?=lectures/)", f"\n{lines}"):
         name = re.match(r"lectures/([\w-]+)\.md", part)

@@ -7,7 +7,6 @@ in a few seconds and without the pages, in build/draft.
 import argparse
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -38,14 +37,9 @@ def draft(decks: list[Path], notebooks: Path, work: Path, *options: str) -> list
     names = [f"lectures/{deck.stem}" for deck in decks]
     lines = ["# Drafts", "", "```{toctree}", *names, "```", ""]
     (source / "index.md").write_text("\n".join(lines), "utf-8")
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-E"]
-    command += ["-c", str(ROOT / "editions"), "-d", str(work / "draft-doctrees")]
-    command += ["-D", f"course_notebooks={notebooks}", *options]
-    command += [str(source), str(work / "draft")]
-    run = subprocess.run(command, capture_output=True, text=True)
-    if run.returncode == 0:
-        return []
-    return [line.replace(f"{source}/", "") for line in run.stderr.splitlines() if line.strip()]
+    options = ["-D", f"course_notebooks={notebooks}", *options]
+    complaints = web.sphinx(source, work / "draft", work / "draft-doctrees", *options)
+    return [line.replace(f"{source}/", "") for line in complaints]
 
 
 def print_decks(site: Path, target: Path) -> list[Path]:

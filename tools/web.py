@@ -1,5 +1,6 @@
 """`make web`: the course as pages for a browser, in build/web. No notebook is executed."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -28,15 +29,23 @@ def build(notebooks: Path = NOTEBOOKS, work: Path = WORK) -> list[str]:
     source = work / "websrc"
     prepare(source, notebooks)
     shutil.rmtree(work / "web", ignore_errors=True)  # or pictures of earlier builds would stay
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-E"]
-    command += ["-c", str(ROOT / "editions"), "-d", str(work / "doctrees")]
-    command += ["-D", f"course_notebooks={notebooks}"]
-    command += ["-b", "html", str(source), str(work / "web")]
-    run = subprocess.run(command, capture_output=True, text=True)
+    options = ["-D", f"course_notebooks={notebooks}"]
+    lines = sphinx(source, work / "web", work / "doctrees", *options)
+    return [with_place(line, source) for line in lines]
+
+
+def sphinx(source: Path, target: Path, doctrees: Path, *options: str) -> list[str]:
+    """Run Sphinx, HTML unless `options` say other; returns the lines of its complaints."""
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-E", "--no-color"]
+    command += ["-c", str(ROOT / "editions"), "-d", str(doctrees), *options]
+    # Sphinx stops where the language of LANG is not installed
+    environment = os.environ | {"LC_ALL": "C.UTF-8"}
+    run = subprocess.run(
+        [*command, str(source), str(target)], env=environment, capture_output=True, text=True
+    )
     if run.returncode == 0:
         return []
-    lines = [line for line in run.stderr.splitlines() if line.strip()]
-    return [with_place(line, source) for line in lines]
+    return [line for line in run.stderr.splitlines() if line.strip()]
 
 
 def with_place(line: str, source: Path) -> str:
