@@ -233,7 +233,7 @@ def ends(tmp_path_factory):
         "-p",
         "two_seconds",
     ]
-    command += ["-c", ROOT / "pyproject.toml", f"--rootdir={folder}", folder]
+    command += ["--color=no", "-c", ROOT / "pyproject.toml", f"--rootdir={folder}", folder]
     python_path = os.pathsep.join([str(folder), str(ROOT)])
     environment = os.environ | {"PYTHONPATH": python_path, "NORMLIB_FRESH_KERNELS": "1"}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True).stdout
