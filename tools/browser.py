@@ -85,6 +85,23 @@ class Browser:
         with urllib.request.urlopen(request) as answer:
             return Tab(json.load(answer)["webSocketDebuggerUrl"])
 
+    def opened_by(self, action) -> "Tab":
+        """The window that the page opens when `action()` is called."""
+        before = self._windows()
+        action()
+        end = time.monotonic() + PAGE_SECONDS
+        while time.monotonic() < end:
+            new = self._windows() - before
+            if new:
+                return Tab(new.pop())
+            time.sleep(0.05)
+        raise BrowserError(f"no window was opened in {PAGE_SECONDS} s")
+
+    def _windows(self) -> set[str]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/json/list") as answer:
+            targets = json.load(answer)
+        return {each["webSocketDebuggerUrl"] for each in targets if each["type"] == "page"}
+
     def map(self, visit, things, tabs: int = 2) -> list:
         """[visit(tab, thing) for each thing], several tabs at a time."""
         mine = threading.local()

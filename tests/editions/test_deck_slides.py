@@ -1,5 +1,6 @@
 """Every slide of every deck, as it is seen in a room: on 1280 x 720, with all its steps shown."""
 
+import json
 import re
 import shutil
 
@@ -130,6 +131,22 @@ def test_a_deck_is_shown_with_the_keyboard_alone(tab, decks):
     assert tab.run("Reveal.isOverview()")
     tab.key("Escape")
     assert not tab.run("Reveal.isOverview()")
+
+
+SPEAKERS_NOTES = "document.querySelector('.speaker-controls-notes .value').innerHTML.trim()"
+
+
+def test_the_speakers_window_has_notes_clock_and_pace(chromium, tab, decks):
+    tab.size(*SIZE).open(decks[0].as_uri(), READY)
+    with chromium.opened_by(lambda: tab.key("s")) as speaker:
+        for number in range(tab.run("Reveal.getTotalSlides()")):
+            tab.run(f"Reveal.slide({number})")
+            notes = tab.run("Reveal.getSlideNotes()").strip()
+            speaker.wait(f"{SPEAKERS_NOTES} === {json.dumps(notes)}")
+        assert speaker.run("getComputedStyle(document.querySelector('.pacing')).display") != "none"
+        # a number in the notes is no larger than its sentence
+        assert speaker.run("document.querySelectorAll('.value .value').length") == 0
+        assert not speaker.errors
 
 
 def test_a_slide_leads_to_its_cell_on_the_page_and_in_a_running_lab(tab, decks, site):

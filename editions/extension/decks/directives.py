@@ -219,7 +219,8 @@ class Value(SphinxRole):
         except (UnknownName, Misfit) as fault:
             log.warning(str(fault), location=self.get_location())
             return [], []
-        return [nodes.inline(text, text, classes=["value"], cell=cell)], []
+        # not "value": in the speaker's window that is a class of the clock
+        return [nodes.inline(text, text, classes=["measured"], cell=cell)], []
 
     def found(self, cell: str, pattern: str) -> str:
         if not pattern:

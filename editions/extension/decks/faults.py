@@ -98,7 +98,7 @@ def words_of(section) -> str:
 
 
 def is_no_word(node) -> bool:
-    taken = {"value", "poll"} & set(node.get("classes", [])) if is_element(node) else set()
+    taken = {"measured", "poll"} & set(node.get("classes", [])) if is_element(node) else set()
     return isinstance(node, NOT_WORDS) or bool(taken)
 
 
