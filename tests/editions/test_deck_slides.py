@@ -143,9 +143,9 @@ def test_the_speakers_window_has_notes_clock_and_pace(chromium, tab, decks):
             tab.run(f"Reveal.slide({number})")
             notes = tab.run("Reveal.getSlideNotes()").strip()
             speaker.wait(f"{SPEAKERS_NOTES} === {json.dumps(notes)}")
+            # a number in the notes is no larger than its sentence
+            assert speaker.run("document.querySelectorAll('.value .value').length") == 0
         assert speaker.run("getComputedStyle(document.querySelector('.pacing')).display") != "none"
-        # a number in the notes is no larger than its sentence
-        assert speaker.run("document.querySelectorAll('.value .value').length") == 0
         assert not speaker.errors
 
 
