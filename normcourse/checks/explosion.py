@@ -1,5 +1,5 @@
-"""Checks of lesson 00b: powers of a matrix,
-the scale of a logit, the size of residual branches, clipping, a deep net without shortcuts.
+"""Checks of lesson 00b: powers of a matrix, the size of residual branches,
+a deep net without shortcuts.
 
 Each table below maps what a check says to the wrong formula that earns it.
 """
@@ -15,8 +15,7 @@ from normcourse.checks.probes import call
 from normcourse.checks.values import as_number, describe
 from normcourse.checks.verdict import Slip, exercise, expect, parts
 
-MOMENTS = {"d": 64, "mean_q": 0.5, "std_q": 1.5, "mean_k": -2.0, "std_k": 0.7}
-STEPS, LIMIT = 40, 2.0
+STEPS = 40
 
 FIRST = {  # v: the matrix W, its powers' norms gains, its eigenvalues
     "first: the Frobenius norm is no gain; take the largest singular value.": lambda v: v.W.norm(),
@@ -59,58 +58,6 @@ RATE = {
         v.eigenvalues.abs().max() ** STEPS
     ),
     "rate: in the long run the LARGEST eigenvalue wins.": lambda v: v.eigenvalues.abs().min(),
-}
-SCALES = {  # v: MOMENTS and the variance of the logit
-    "1/sqrt(d) is right for means 0 and variances 1 only.": lambda v: v.d**-0.5,
-    "1/d is for a mean of d terms; a sum of d independent ones "
-    "has d times the variance.": lambda v: 1 / v.d,
-    "the means are missing: where q's mean is not 0, k's variance passes through it.": (
-        lambda v: 1 / (math.sqrt(v.d) * v.std_q * v.std_k)
-    ),
-    "that is E q^2 E k^2; take the squared mean of the product off it.": (
-        lambda v: 1 / math.sqrt(v.d * (v.std_q**2 + v.mean_q**2) * (v.std_k**2 + v.mean_k**2))
-    ),
-    "the means are exchanged: q's variance goes with k's mean, and the reverse.": (
-        lambda v: (
-            1
-            / math.sqrt(
-                v.d
-                * ((v.std_q * v.std_k) ** 2 + (v.std_q * v.mean_q) ** 2 + (v.std_k * v.mean_k) ** 2)
-            )
-        )
-    ),
-    "divide by the standard deviation of the logit, not by its variance.": lambda v: 1 / v.variance,
-    "that is the standard deviation of the logit; the factor is its inverse.": lambda v: math.sqrt(
-        v.variance
-    ),
-    "that is the variance of the logit; the factor is one over its root.": lambda v: v.variance,
-    "a std is not a variance: square std_q and std_k.": (
-        lambda v: (
-            1 / math.sqrt(v.d * (v.std_q * v.std_k + v.std_q * v.mean_k**2 + v.std_k * v.mean_q**2))
-        )
-    ),
-    "d is missing: the logit is a sum of d terms.": lambda v: math.sqrt(v.d / v.variance),
-}
-CLIPS = {  # gradients g, their joint norm n -> the clipped gradients
-    "each tensor was clipped by its own norm, which turns the whole.": lambda g, n: [
-        t * LIMIT / t.norm() for t in g
-    ],
-    "that clips by VALUE, entry by entry, which turns the whole.": lambda g, n: [
-        t.clamp(-LIMIT, LIMIT) for t in g
-    ],
-    "the joint norm is the root of the SUM OF SQUARES of the norms, not the sum of the norms.": (
-        lambda g, n: [t * LIMIT / sum(s.norm() for s in g) for t in g]
-    ),
-    "divide by the norm, not by its square.": lambda g, n: [t * LIMIT / n**2 for t in g],
-    "that has length 1; multiply by the limit.": lambda g, n: [t / n for t in g],
-    "the norm runs over ALL tensors, not over the largest one.": (
-        lambda g, n: [t * LIMIT / max(s.norm() for s in g) for t in g]
-    ),
-    "torch adds 1e-6 to the norm; here the length is exactly the limit.": (
-        lambda g, n: [t * LIMIT / (n + 1e-6) for t in g]
-    ),
-    "nothing was clipped, though the joint norm is above the limit.": lambda g, n: g,
-    "multiply by limit / norm, not by its inverse.": lambda g, n: [t * n / LIMIT for t in g],
 }
 SMALLEST = 0.5  # of size times number of blocks: below, the branches are as good as switched off
 BRANCHES = (10, 64, 1000)  # numbers of blocks
@@ -159,21 +106,7 @@ def growth(student) -> None:
 RESULTS = ("first", "peak", "rate")
 
 
-@exercise("Exercise 2 (the scale of a logit)")
-def scale(student) -> None:
-    """student(d, mean_q, std_q, mean_k, std_k):
-    what gives q.k, of independent entries, variance 1.
-    """
-    m = SimpleNamespace(**MOMENTS)
-    m.variance = measures.logit_variance(m.d, m.std_q, m.std_k, m.mean_q, m.mean_k)
-    slips = {message: wrong(m) for message, wrong in SCALES.items()}
-    expect(student(*MOMENTS.values()), m.variance**-0.5, slips, "the scale")
-    expect(
-        student(16, 0.0, 1.0, 0.0, 1.0), 0.25, what="the scale for d = 16, means 0 and variances 1"
-    )
-
-
-@exercise("Exercise 3 (the size of residual branches)")
+@exercise("Exercise 2 (the size of residual branches)")
 def branch_size(student) -> None:
     """student(K): a size s for which (1 + s)^K <= 3, (1 - s)^K >= 1/3 and s K >= 0.5."""
     sizes = [_real(student(K), f"the size for K = {K}") for K in BRANCHES]
@@ -211,35 +144,6 @@ def _real(value, name: str) -> float:
         raise Slip(f"{name} is {describe(value)}, expected a number.") from None
 
 
-@exercise("Exercise 4 (clip by norm, all tensors together)")
-def clip(student) -> None:
-    """student(gradients, limit): new tensors with a joint norm of at most limit, direction kept."""
-    long = [torch.tensor(v, dtype=torch.float64) for v in ([[3.0, -1.0], [0.5, 8.0]], [6.0, 0.0])]
-    norm = _flat(long).norm()
-    slips = {message: _flat(wrong(long, norm)) for message, wrong in CLIPS.items()}
-    expect(
-        _clipped(student, long),
-        _flat(measures.clip_by_norm(long, LIMIT)),
-        slips,
-        "the clipped gradient",
-    )
-    short = [g / 100 for g in long]
-    slips = {
-        "a gradient shorter than the limit stays as it is; yours was stretched.": _flat(long)
-        * LIMIT
-        / norm
-    }
-    expect(_clipped(student, short), _flat(short), slips, "a gradient below the limit")
-    expect(
-        _clipped(student, long, 5.0),
-        _flat(measures.clip_by_norm(long, 5.0)),
-        {"with another limit the length is still 2: use `limit`.": _flat(long) * LIMIT / norm},
-        "the gradient clipped at 5",
-    )
-    if not _clipped(student, [torch.zeros_like(g) for g in long]).eq(0).all():
-        raise Slip("a gradient of zeros must stay zero; yours divides 0 by 0.")
-
-
 def _turning_shear() -> Tensor:
     """(4, 4), not normal: radius 0.9 with complex eigenvalues, first gain 2.3, largest gain 5.6."""
     cos, sin = 0.9 * math.cos(1.0), 0.9 * math.sin(1.0)
@@ -252,27 +156,10 @@ def _turning_shear() -> Tensor:
     return torch.tensor(rows, dtype=torch.float64)
 
 
-def _flat(tensors) -> Tensor:
-    return torch.cat([t.reshape(-1) for t in tensors])
-
-
-def _clipped(student, gradients: list[Tensor], limit: float = LIMIT) -> Tensor:
-    """What the student makes of copies, in one vector;
-    Slip if it wrote into them or changed shapes.
-    """
-    given = [g.clone() for g in gradients]
-    got = parts(student(given, limit), *(f"tensor {i + 1}" for i in range(len(gradients))))
-    if len(given) != len(gradients) or not all(map(torch.equal, given, gradients)):
-        raise Slip("the gradients that came in were changed in place; return new tensors.")
-    if [getattr(t, "shape", None) for t in got] != [g.shape for g in gradients]:
-        raise Slip("return a list of tensors with the shapes that came in.")
-    return _flat(got)
-
-
 DEPTH, WANTED = 30, 0.5
 
 
-@exercise("Exercise 5 (thirty layers without a shortcut)")
+@exercise("Exercise 3 (thirty layers without a shortcut)")
 def deep(net) -> None:
     """net: a trained nn.Sequential of thirty layers
     in a row that names half of the digits rightly.

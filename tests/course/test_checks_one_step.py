@@ -1,0 +1,214 @@
+"""The checks of lesson 00c name the slips people make."""
+
+import math
+
+import pytest
+import torch
+
+from normcourse.checks import one_step as check
+from tests.course.solutions import wrong_answers_are_named
+
+pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
+
+
+def best(step=None, share=None, of=None):
+    """Exercise 1's answer; each argument replaces one part by a slip of m and M."""
+
+    def student(X):
+        matrix = of(X) if of else X.T @ X / len(X)
+        curvatures = torch.linalg.eigvalsh(matrix)
+        m = curvatures.min().item()
+        M = curvatures.max().item()
+        return (
+            step(m, M) if step else 2 / (M + m),
+            share(m, M) if share else (M - m) / (M + m),
+        )
+
+    return student
+
+
+def of_singular_values(X):
+    values = torch.linalg.svdvals(X) / math.sqrt(len(X))
+    largest = values.max()
+    smallest = values.min()
+    return 2 / (largest + smallest), (largest - smallest) / (largest + smallest)
+
+
+def scaled_in_place(X):
+    result = best()(X)
+    X /= 2
+    return result
+
+
+STEPS = {
+    "step: no N": (best(of=lambda X: X.T @ X), "N is missing"),
+    "step: cautious": (best(step=lambda m, M: 1 / M), "1/M is the cautious step"),
+    "step: edge": (best(step=lambda m, M: 2 / M), "2/M is the edge"),
+    "step: 1/m": (best(step=lambda m, M: 1 / m), "along the largest it explodes"),
+    "step: half": (best(step=lambda m, M: 1 / (M + m)), "1/(M + m) is half of it"),
+    "step: difference": (best(step=lambda m, M: 2 / (M - m)), "added, not subtracted"),
+    "singular values": (of_singular_values, "the curvatures are their squares"),
+    "centred": (best(of=lambda X: X.T.cov(correction=0)), "X^T X / N subtracts none"),
+    "diagonal": (best(of=lambda X: X.square().mean(0).diag()), "not its diagonal"),
+    "share: cautious": (best(share=lambda m, M: 1 - m / M), "1 - m/M belongs to"),
+    "share: taken": (best(share=lambda m, M: 2 * m / (M + m)), "1 minus it"),
+    "share: inverse": (best(share=lambda m, M: m / M), "one over the condition number"),
+    "share: condition": (best(share=lambda m, M: M / m), "that is the condition number"),
+    "share: loss": (best(share=lambda m, M: ((M - m) / (M + m)) ** 2), "that is for the loss"),
+    "share: negative": (best(share=lambda m, M: (m - M) / (M + m)), "is not negative"),
+    "a number": (lambda X: 1.0, "expected a tuple (step, share)"),
+    "in place": (scaled_in_place, "X was changed in place"),
+}
+
+
+def by_moments(q, k):
+    """A scale from d times what q(mean, std) and k(mean, std) give."""
+    return lambda d, mq, sq, mk, sk: 1 / math.sqrt(d * (q(mq, sq) * k(mk, sk)))
+
+
+def variance_of_logit(d, mq, sq, mk, sk):
+    return d * (sq**2 * sk**2 + sq**2 * mk**2 + sk**2 * mq**2)
+
+
+def exchanged(d, mq, sq, mk, sk):
+    return 1 / math.sqrt(d * (sq**2 * sk**2 + sq**2 * mq**2 + sk**2 * mk**2))
+
+
+def std_for_variance(d, mq, sq, mk, sk):
+    return 1 / math.sqrt(d * (sq * sk + sq * mk**2 + sk * mq**2))
+
+
+SCALES = {
+    "1 / sqrt(d)": (lambda d, *moments: d**-0.5, "for means 0 and variances 1 only"),
+    "1 / d": (lambda d, *moments: 1 / d, "1/d is for a mean"),
+    "no means": (by_moments(lambda m, s: s**2, lambda m, s: s**2), "the means are missing"),
+    "E q^2 E k^2": (by_moments(*[lambda m, s: s**2 + m**2] * 2), "that is E q^2 E k^2"),
+    "exchanged": (exchanged, "the means are exchanged"),
+    "by the variance": (lambda *m: 1 / variance_of_logit(*m), "not by its variance"),
+    "standard deviation": (
+        lambda *m: math.sqrt(variance_of_logit(*m)),
+        "the factor is its inverse",
+    ),
+    "variance": (variance_of_logit, "one over its root"),
+    "std for variance": (std_for_variance, "square std_q and std_k"),
+    "d forgotten": (lambda d, *m: variance_of_logit(1, *m) ** -0.5, "a sum of d terms"),
+    "d fixed": (lambda d, *m: variance_of_logit(64, *m) ** -0.5, "the scale for d = 16"),
+}
+
+
+def norm_of(gradients):
+    return math.sqrt(sum(g.square().sum().item() for g in gradients))
+
+
+def clipped(factor):
+    """Exercise 2's answer for a factor(gradients,
+    limit) that is used where the joint norm is too long.
+    """
+
+    def student(gradients, limit):
+        f = factor(gradients, limit) if norm_of(gradients) > limit else 1.0
+        return [g * f for g in gradients]
+
+    return student
+
+
+def each_by_its_own(gradients, limit):
+    return [g * min(1.0, limit / max(g.norm().item(), 1e-30)) for g in gradients]
+
+
+def always_stretched(gradients, limit):
+    return [g * (limit / max(norm_of(gradients), 1e-30)) for g in gradients]
+
+
+def zero_over_zero(gradients, limit):
+    norm = torch.stack([g.norm() for g in gradients]).norm()
+    return [torch.where(norm > limit, g * limit, g * norm) / norm for g in gradients]
+
+
+def torch_in_place(gradients, limit):
+    parameters = [torch.nn.Parameter(torch.zeros_like(g)) for g in gradients]
+    for parameter, g in zip(parameters, gradients, strict=True):
+        parameter.grad = g
+    torch.nn.utils.clip_grad_norm_(parameters, limit)
+    return gradients
+
+
+CLIPS = {
+    "each tensor": (each_by_its_own, "by its own norm"),
+    "by value": (lambda gs, limit: [g.clamp(-limit, limit) for g in gs], "clips by VALUE"),
+    "sum of norms": (
+        clipped(lambda gs, limit: limit / sum(g.norm() for g in gs)),
+        "SUM OF SQUARES",
+    ),
+    "norm squared": (clipped(lambda gs, limit: limit / norm_of(gs) ** 2), "not by its square"),
+    "unit length": (clipped(lambda gs, limit: 1 / norm_of(gs)), "multiply by the limit"),
+    "largest tensor": (
+        clipped(lambda gs, limit: limit / max(g.norm() for g in gs)),
+        "not over the largest",
+    ),
+    "torch's 1e-6": (clipped(lambda gs, limit: limit / (norm_of(gs) + 1e-6)), "torch adds 1e-6"),
+    "nothing": (lambda gs, limit: list(gs), "nothing was clipped"),
+    "inverse": (clipped(lambda gs, limit: norm_of(gs) / limit), "not by its inverse"),
+    "limit fixed": (clipped(lambda gs, limit: 2 / norm_of(gs)), "use `limit`"),
+    "stretched": (always_stretched, "yours was stretched"),
+    "zeros": (zero_over_zero, "yours divides 0 by 0"),
+    "in place": (torch_in_place, "were changed in place"),
+    "one vector": (lambda gs, limit: torch.cat([g.reshape(-1) for g in gs]), "a Tensor"),
+    "flattened": (lambda gs, limit: [g.reshape(-1) for g in gs], "the shapes that came in"),
+}
+UNITS = {
+    "unchanged": (lambda X: X.clone(), "nothing was changed"),
+    "one size": (lambda X: (X - X.mean()) / X.std(), "take one a column"),
+    "rows": (
+        lambda X: (X - X.mean(1, keepdim=True)) / X.std(1, keepdim=True),
+        "divides each ROW",
+    ),
+    "size without mean": (lambda X: X / X.square().mean(0).sqrt(), "nearly constant"),
+    "std without mean": (lambda X: X / X.std(0), "by their standard deviations alone"),
+    "mean alone": (lambda X: X - X.mean(0), "the units are not"),
+    "variance": (lambda X: (X - X.mean(0)) / X.var(0), "not by the variance"),
+    "largest": (lambda X: X / X.abs().amax(0), "divided by its largest value"),
+    "order": (lambda X: X / X.std(0) - X.mean(0), "a mean of the wrong size"),
+    "zeros": (lambda X: torch.zeros_like(X), "something is lost"),
+    "signs": (lambda X: (X - X.mean(0)).sign(), "something is lost"),
+    "one column for all": (lambda X: X[:, :1].expand_as(X), "something is lost"),
+    "noise": (lambda X: torch.linspace(-1, 1, X.numel()).view_as(X), "something is lost"),
+    "too few columns": (lambda X: X[:, :2], "a Tensor of shape"),
+    "two parts": (lambda X: (X, X), "expected a tensor"),
+    "constants of one data set": (
+        lambda X: (X - X.mean(0)) / torch.tensor([10.0, 1.0, 1.0, 1.0]),
+        "the condition number is",
+    ),
+}
+WRONG = {
+    check.step: STEPS,
+    check.clip: CLIPS,
+    check.scale: SCALES,
+    check.units: UNITS,
+}
+
+
+test_a_wrong_answer_is_named = wrong_answers_are_named(WRONG)
+
+
+# so each slip above is its one change
+def test_the_unchanged_answers_of_these_tests_are_accepted():
+    assert check.step(best()).startswith("[ok]")
+    assert check.clip(clipped(lambda gs, limit: limit / norm_of(gs))).startswith("[ok]")
+    assert check.scale(lambda *m: variance_of_logit(*m) ** -0.5).startswith("[ok]")
+
+
+def whitened(X):
+    centred = X - X.mean(0)
+    U, _, _ = torch.linalg.svd(centred, full_matrices=False)
+    return U * math.sqrt(len(X))
+
+
+def test_other_right_answers_are_accepted():
+    assert check.step(lambda X: [torch.tensor(v) for v in best()(X)]).startswith("[ok]")
+    assert check.clip(lambda gs, n: [g * n / max(norm_of(gs), n) for g in gs]).startswith("[ok]")
+    as_tuple = clipped(lambda g, m: m / norm_of(g))
+    assert check.clip(lambda gs, n: tuple(as_tuple(gs, n))).startswith("[ok]")
+    assert check.units(lambda X: (X - X.mean(0)) / X.std(0, correction=0)).startswith("[ok]")
+    assert check.units(lambda X: (X - X.mean(0)) / (X - X.mean(0)).abs().amax(0)).startswith("[ok]")
+    assert check.units(whitened).startswith("[ok]")
