@@ -26,6 +26,7 @@ MAY_IMPORT = {  # room -> the rooms it may import
     "timing": {"jsonfile"},
     "training": {"layers", "jsonfile"},
     "progress": set(),
+    "capstone": {"measures", "training"},
     "checks": {
         "functional", "gradients", "layers", "fused", "surgery", "measures", "timing", "training",
         "progress",

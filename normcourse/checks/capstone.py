@@ -51,6 +51,9 @@ LEAKS = {  # the score by which each wrong rate is the best
     "that rate has the best single seed: luck. Take the mean over the tuning seeds.": (
         _over("tuning", _final, max)
     ),
+    "that rate has the best WORST seed. Take the mean over the tuning seeds.": (
+        _over("tuning", _final, min)
+    ),
     "a diverged run counts as 0, whatever it had reached before.": _over("tuning", _last_seen),
     "a diverged run counts as 0; leaving it out (or a median) "
     "rewards rates that diverge.": _survivors,
@@ -95,10 +98,11 @@ def made_up_runs() -> list[dict]:
         0.0007: ((341, 343, 342), 340, 336, 960, 0.01),
         0.001: ((346, 347, 345), 341, 390, 960, 0.30),
         0.002: ((330, 332, 331), 333, 330, 950, 0.40),
-        0.003: ((350, 352, 351), 345, 340, 955, 0.35),
-        0.005: ((351, 351, 351), 344, 341, 956, 0.34),
+        0.003: ((345, 357, 351), 345, 340, 955, 0.35),
+        0.004: ((349, 350, 349), 342, 337, 952, 0.37),
+        0.005: ((344, 358, 351), 344, 341, 956, 0.34),
         0.01: ((380, 340, 300), 338, 333, 950, 0.36),
-        0.015: ((350, 349, 351), 358, 343, 957, 0.33),
+        0.015: ((346, 353, 351), 358, 343, 957, 0.33),
         0.02: ((335, 336, 334), 365, 338, 951, 0.37),
         0.03: ((370, 372, 369), 0, 320, 940, 0.39),
         0.05: ((376, 377, None), 0, 310, 930, 0.41),

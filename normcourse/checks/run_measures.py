@@ -31,7 +31,7 @@ STABILITIES = {  # n: the gradient norms
     "stability: that is the mean norm; divide by the first.": mean,
     "stability: that is the sum; divide by the number of steps.": lambda n: sum(n) / n[0],
     "stability: step 1 counts, too (its ratio is 1).": lambda n: mean(n[1:]) / n[0],
-    "stability: that is the median; 10.2 takes the mean.": lambda n: median(n) / n[0],
+    "stability: that is the median; S is a mean.": lambda n: median(n) / n[0],
     "stability: norms, not squared norms.": lambda n: mean(v * v for v in n) / n[0] ** 2,
     "stability: that is the peak; return (stability, peak, speed).": lambda n: max(n) / n[0],
 }
@@ -113,6 +113,12 @@ PREDICTIONS = {  # n: the sizes, r the right factor per layer
     ),
     "the factor is upside down: last over first.": lambda n, r: n[0] * r ** (1 - DEPTH),
     "from the LAST layer only depth - 5 factors are left.": lambda n, r: n[-1] * r ** (DEPTH - 1),
+    "from the LAST layer only depth - 5 factors are left, not depth.": (
+        lambda n, r: n[-1] * r**DEPTH
+    ),
+    "one pair of layers decides too much, the last; take the factor from the first to the last.": (
+        lambda n, r: n[-1] * (n[-1] / n[-2]) ** (DEPTH - 5)
+    ),
     "that is the factor; now let it act.": lambda n, r: r,
     "that is the ratio to layer 1; multiply by its size.": lambda n, r: r ** (DEPTH - 1),
     "the root is missing: that is the factor of all four steps, taken at every one.": (
@@ -156,6 +162,32 @@ COVERAGES = {  # d: the differences (trials, n)
     ),
     "divide the squares by n - 1.": lambda d, t, truth: _share(d, t, truth, correction=0),
     "1.96 is not the argument t.": lambda d, t, truth: _share(d, 1.96, truth),
+    "divide the standard deviation by sqrt(n), not by n.": (
+        lambda d, t, truth: _share(d, t / d.shape[-1] ** 0.5, truth)
+    ),
+    "n is the number of differences in a row, not the number of trials.": (
+        lambda d, t, truth: _share(d, t * (d.shape[-1] / len(d)) ** 0.5, truth)
+    ),
+    "t standard errors to EACH side; that interval is half as wide.": (
+        lambda d, t, truth: _share(d, t / 2, truth)
+    ),
+    "each trial has a standard deviation of its own: that is one for all rows.": (
+        lambda d, t, truth: (
+            ((d.mean(-1) - truth).abs() < t * d.std() / d.shape[-1] ** 0.5).double().mean().item()
+        )
+    ),
+    "that is from the smallest to the largest difference; use the mean and t standard errors.": (
+        lambda d, t, truth: ((d.amin(-1) < truth) & (truth < d.amax(-1))).double().mean().item()
+    ),
+    "the interval is to hold the truth, not the single differences.": (
+        lambda d, t, truth: (
+            ((d - truth).abs() < t * d.std(-1, keepdim=True) / d.shape[-1] ** 0.5)
+            .double()
+            .mean()
+            .item()
+        )
+    ),
+    "return a share, from 0 to 1, not percent.": lambda d, t, truth: 100 * _share(d, t, truth),
     "that is a count; divide by the number of trials.": (
         lambda d, t, truth: _held(d, t, truth).double().sum().item()
     ),

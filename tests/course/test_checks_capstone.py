@@ -119,6 +119,7 @@ RATES = {
     ),
     "on all runs": (choose(lambda g: mean(map(last, g)), "any"), "were mixed"),
     "best seed": (choose(lambda g: max(map(last, g))), "the best single seed"),
+    "worst seed": (choose(lambda g: min(map(last, g))), "the best WORST seed"),
     "diverged not seen": (
         choose(lambda g: mean(r["validation"][-1] if r["validation"] else 0 for r in g)),
         "a diverged run counts as 0, whatever",

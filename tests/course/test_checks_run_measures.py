@@ -126,6 +126,14 @@ SIZES = {
     "first pair": (power(lambda s: s[1] / s[0]), "the first two layers"),
     "upside down": (power(lambda s: 1 / geometric(s)), "upside down"),
     "from the last": (power(geometric, start=-1), "from the LAST layer"),
+    "from the last, all factors": (
+        power(geometric, lambda s, depth: depth, start=-1),
+        "are left, not depth",
+    ),
+    "on with the last pair": (
+        power(lambda s: s[-1] / s[-2], lambda s, depth: depth - len(s), start=-1),
+        "the last; take the factor",
+    ),
     "factor alone": (lambda s, d: geometric(s), "now let it act"),
     "ratio": (lambda s, d: geometric(s) ** (d - 1), "the ratio to layer 1"),
     "no root": (power(lambda s: s[-1] / s[0]), "the root is missing"),
@@ -181,7 +189,32 @@ COVERAGES = {
         ),
         "only one was compared",
     ),
-    "percent": (lambda d, t, truth: 100 * held(d, t, truth).double().mean(), "is off by"),
+    "percent": (lambda d, t, truth: 100 * held(d, t, truth).double().mean(), "not percent"),
+    "by n": (
+        lambda d, t, truth: held(d, t / d.shape[-1] ** 0.5, truth).double().mean(),
+        "by sqrt(n), not by n",
+    ),
+    "root of the trials": (
+        lambda d, t, truth: held(d, t * (d.shape[-1] / len(d)) ** 0.5, truth).double().mean(),
+        "not the number of trials",
+    ),
+    "half as wide": (lambda d, t, truth: held(d, t / 2, truth).double().mean(), "half as wide"),
+    "one spread for all": (
+        lambda d, t, truth: (
+            ((d.mean(-1) - truth).abs() < t * d.std() / d.shape[-1] ** 0.5).double().mean()
+        ),
+        "one for all rows",
+    ),
+    "range": (
+        lambda d, t, truth: ((d.amin(-1) < truth) & (d.amax(-1) > truth)).double().mean(),
+        "from the smallest to the largest",
+    ),
+    "single differences held": (
+        lambda d, t, truth: (
+            ((d - truth).abs() < t * d.std(-1, keepdim=True) / d.shape[-1] ** 0.5).double().mean()
+        ),
+        "not the single differences",
+    ),
     "five for ever": (
         lambda d, t, truth: ((d.mean(-1) - truth).abs() < t * d.std(-1) / 5**0.5).double().mean(),
         "is off by",

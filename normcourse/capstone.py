@@ -1,0 +1,152 @@
+"""The trial of lesson 08: its nets, its contenders, its runs, and the family of its comparisons.
+
+Lessons 08 and 08a read the same records. What they call better, equal or open is decided here, in
+one family.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from normcourse import measures, training
+
+NETS = {
+    "mlp": "plain MLP",
+    "cnn": "CNN",
+    "residual": "residual MLP",
+    "residual_sgd": "residual, SGD",
+    "pre": "Pre-LN",
+    "post": "Post-LN",
+    "deep": "30 layers",
+}
+NAMES = {
+    "none": "none",
+    "batch_norm": "BN",
+    "layer_norm": "LN",
+    "rms_norm": "RMSNorm",
+    "group_norm": "GN",
+    "dyt": "DyT",
+    "dyt_tuned": "DyT tuned",
+    "dyisru": "DyISRU",
+    "dyisru_tuned": "DyISRU tuned",
+    "derf": "Derf",
+    "dyt_sqrt_d": "DyT √D",
+    "dyisru_sqrt_d": "DyISRU √D",
+    "softcap": "softcap",
+    "weight_norm": "WeightNorm",
+    "skip_init": "SkipInit",
+    "qk_norm": "QK-norm",
+    "rms_norm_qk": "RMS + QK",
+}
+# The family: each pair is compared in every net where both ran.
+PAIRS = [
+    ("batch_norm", "none"),
+    ("layer_norm", "none"),
+    ("rms_norm", "layer_norm"),
+    ("layer_norm", "dyisru"),
+    ("rms_norm", "dyisru"),
+    ("dyisru", "dyt"),
+    ("dyt", "none"),
+    ("batch_norm", "layer_norm"),
+    ("batch_norm", "group_norm"),
+    ("derf", "dyt"),
+    ("dyt_tuned", "dyt"),
+    ("dyisru_tuned", "dyt_tuned"),
+    ("skip_init", "none"),
+    ("layer_norm", "skip_init"),
+    ("batch_norm", "skip_init"),
+]
+LIKE_PRE_LN = ("none", "weight_norm", "skip_init", "qk_norm")  # without a norm Post-LN is Pre-LN
+LEVEL = 0.05
+MARGIN = 2  # points of test accuracy; fixed before the runs
+HEAD = "seeds, mean, interval, p, Holm, BH"
+# A mean such as 0.125 lies between two digits: this rounds it up on every machine.
+UP = 1e-6
+
+Key = tuple[str, str, str]  # first, second, net
+
+
+class Trial:
+    """The records of all nets, and the words that follow from them.
+
+    Attributes:
+        records: {net: record}.
+        family: {(first, second, net): first minus second, as measures.paired gives it}.
+        holm, bh: {(first, second, net): p, corrected within the family}.
+    """
+
+    def __init__(self, folder: str | Path = "records") -> None:
+        """Raises: RecordError (a record that is missing, damaged or incomplete)."""
+        folder = Path(folder)
+        self.records = {net: training.load_record(folder / f"capstone_{net}.json") for net in NETS}
+        self.family = dict(self._comparisons())
+        found = [comparison.p for comparison in self.family.values()]
+        p = torch.tensor(found, dtype=torch.float64)
+        self.holm = dict(zip(self.family, measures.holm(p).tolist(), strict=True))
+        self.bh = dict(zip(self.family, measures.benjamini_hochberg(p).tolist(), strict=True))
+
+    def finals(self, net: str, contender: str) -> list[dict]:
+        """The runs that judge, sorted by seed."""
+        if net == "post" and contender in LIKE_PRE_LN:
+            net = "pre"
+        where = (contender, "final")
+        runs = [run for run in self.records[net]["runs"] if (run["norm"], run["phase"]) == where]
+        return sorted(runs, key=lambda run: run["seed"])
+
+    def points(self, net: str, contender: str) -> Tensor:
+        """Right test digits in percent (seeds,), one number for each run that judges."""
+        total = self.records[net]["settings"]["data"]["test"]
+        right = [100 * run["test_right"] / total for run in self.finals(net, contender)]
+        return torch.tensor(right, dtype=torch.float64)
+
+    def gains(self, net: str) -> dict[str, measures.Paired]:
+        """{contender: its results minus those of no norm}, for all that ran in this net."""
+        none = self.points(net, "none")
+        found = {name: self.points(net, name) for name in NAMES if name != "none"}
+        return {name: measures.paired(right, none) for name, right in found.items() if len(right)}
+
+    def verdict(self, first: str, second: str, net: str) -> str:
+        """better, worse (Holm); with a ? (Benjamini and Hochberg alone); equal; open."""
+        key = (first, second, net)
+        found = self.family[key]
+        direction = "better" if found.mean > 0 else "worse"
+        if self.holm[key] < LEVEL:
+            return direction
+        if self.bh[key] < LEVEL:
+            return direction + "?"
+        within = found.low > -MARGIN and found.high < MARGIN
+        return "equal" if within else "open"
+
+    def line(self, first: str, second: str, net: str) -> str:
+        """Seeds, mean, interval, p, both corrected p, and the word."""
+        key = (first, second, net)
+        found = self.family[key]
+        seeds = len(self.points(net, first))
+        low = found.low + UP
+        high = found.high + UP
+        chances = " ".join(_small(p) for p in (found.p, self.holm[key], self.bh[key]))
+        row = f"{seeds:2d} {found.mean + UP:6.2f} [{low:6.2f}, {high:6.2f}]"
+        return f"{row} {chances} {self.verdict(*key)}"
+
+    def report(self, first: str, second: str) -> None:
+        """Print one line for each net where both ran."""
+        print(f"{NAMES[first]} - {NAMES[second]}: {HEAD}")
+        for net, name in NETS.items():
+            if (first, second, net) in self.family:
+                print(f"{name:14s}{self.line(first, second, net)}")
+
+    def _comparisons(self) -> Iterator[tuple[Key, measures.Paired]]:
+        for first, second in PAIRS:
+            for net in NETS:
+                a = self.points(net, first)
+                b = self.points(net, second)
+                # without a norm in both it is Pre-LN's comparison
+                known = net == "post" and {first, second} <= set(LIKE_PRE_LN)
+                if len(a) and len(b) and not known:
+                    yield (first, second, net), measures.paired(a, b)
+
+
+def _small(p: float) -> str:
+    return "<.001" if p < 0.001 else f"{p:.3f}"

@@ -1,0 +1,79 @@
+"""The trial of lesson 08: whom it compares, and which word follows from the numbers."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from normcourse import capstone, measures
+
+RECORDS = Path(__file__).parents[2] / "notebooks" / "records"
+KEY = ("dyt", "none", "cnn")
+
+
+@pytest.fixture(scope="module")
+def trial():
+    return capstone.Trial(RECORDS)
+
+
+def made(mean, low, high, holm, bh):
+    """A trial of one comparison with these numbers."""
+    trial = object.__new__(capstone.Trial)
+    trial.family = {KEY: measures.Paired(mean, low, high, p=0.01)}
+    trial.holm = {KEY: holm}
+    trial.bh = {KEY: bh}
+    return trial
+
+
+WORDS = {
+    "better": made(3, 1, 5, holm=0.04, bh=0.01),
+    "worse": made(-3, -5, -1, holm=0.04, bh=0.01),
+    "better?": made(3, 1, 5, holm=0.05, bh=0.04),
+    "worse?": made(-1, -1.5, -0.5, holm=0.5, bh=0.04),  # a hint, although it lies in the margin
+    "equal": made(0.5, -1, 1.9, holm=1, bh=0.05),
+    "open": made(0.5, -1, 2, holm=1, bh=0.5),
+}
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_the_word_follows_from_the_numbers(word):
+    assert WORDS[word].verdict(*KEY) == word
+
+
+def test_a_comparison_below_the_margin_is_open():
+    assert made(0.5, -2, 1, holm=1, bh=0.5).verdict(*KEY) == "open"
+
+
+def test_a_comparison_is_that_of_the_stored_counts(trial):
+    """Lesson 08's second way: the counts as the record has them, and no code of the trial."""
+    counts = {}
+    for run in trial.records["residual"]["runs"]:
+        if run["phase"] == "final":
+            counts[run["norm"], run["seed"]] = run["test_right"]
+    seeds = trial.records["residual"]["settings"]["seeds"]
+    a = torch.tensor([counts["dyt", seed] / 4 for seed in seeds], dtype=torch.float64)
+    b = torch.tensor([counts["none", seed] / 4 for seed in seeds], dtype=torch.float64)
+    assert trial.family["dyt", "none", "residual"] == measures.paired(a, b)
+
+
+def test_without_a_norm_post_ln_has_the_runs_of_pre_ln_and_no_comparison_of_its_own(trial):
+    assert trial.points("post", "none").equal(trial.points("pre", "none"))
+    assert ("skip_init", "none", "pre") in trial.family
+    assert ("skip_init", "none", "post") not in trial.family
+    assert ("layer_norm", "none", "post") in trial.family
+
+
+def test_each_pair_is_there_in_some_net_and_the_corrections_are_those_of_the_whole_family(trial):
+    assert {key[:2] for key in trial.family} == set(capstone.PAIRS)
+    smallest = min(trial.family, key=lambda key: trial.family[key].p)
+    whole = len(trial.family)
+    assert trial.holm[smallest] == pytest.approx(whole * trial.family[smallest].p)
+
+
+def test_a_report_has_one_line_for_each_net(trial, capsys):
+    trial.report("batch_norm", "group_norm")
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head == "BN - GN: seeds, mean, interval, p, Holm, BH"
+    nets = [net for net in capstone.NETS if ("batch_norm", "group_norm", net) in trial.family]
+    assert [line[:14].strip() for line in lines] == [capstone.NETS[net] for net in nets]
+    assert lines[0].split()[-1] == trial.verdict("batch_norm", "group_norm", nets[0])
