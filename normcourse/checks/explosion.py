@@ -57,6 +57,8 @@ RATE = {
     "rate: that is radius^steps; the rate is per step.": lambda v: (
         v.eigenvalues.abs().max() ** STEPS
     ),
+    "rate: the root of the last gain comes near it after many more steps; "
+    "take the largest eigenvalue.": lambda v: v.gains[-1] ** (1 / STEPS),
     "rate: in the long run the LARGEST eigenvalue wins.": lambda v: v.eigenvalues.abs().min(),
 }
 SMALLEST = 0.5  # of size times number of blocks: below, the branches are as good as switched off
@@ -101,6 +103,10 @@ def growth(student) -> None:
         ),
     }
     expect(peak, gains[1].item(), slips, "peak for steps = 2, where it still grows,")
+    shrinking = 0.3 * W
+    peak = parts(call(student, W=shrinking, steps=STEPS), *RESULTS)[1]
+    slips = {"peak: W^0 is no step; t starts at 1, also where W only shrinks.": 1.0}
+    expect(peak, 0.3 * gains[0].item(), slips, "peak of a matrix that only shrinks")
 
 
 RESULTS = ("first", "peak", "rate")

@@ -1,4 +1,4 @@
-"""Checks of lesson 00c: the best step, clipping, the scale of a logit, inputs without units.
+"""Checks of lesson 00c: the best rate, clipping, the scale of a logit, inputs without units.
 
 Each table below maps what a check says to the wrong formula that earns it.
 """
@@ -17,35 +17,35 @@ from normcourse.checks.verdict import Slip, exercise, expect, parts
 MOMENTS = {"d": 64, "mean_q": 0.5, "std_q": 1.5, "mean_k": -2.0, "std_k": 0.7}
 LIMIT = 2.0
 
-STEP = {  # v: the inputs X, their number N, the smallest and the largest curvature m and M
-    "step: N is missing; the curvatures are eigenvalues of X^T X / N.": lambda v: (
+RATE = {  # v: the inputs X, their number N, the smallest and the largest curvature m and M
+    "rate: N is missing; the curvatures are eigenvalues of X^T X / N.": lambda v: (
         2 / (v.M + v.m) / v.N
     ),
-    "step: those are singular values of X / sqrt(N); the curvatures are their squares.": lambda v: (
+    "rate: those are singular values of X / sqrt(N); the curvatures are their squares.": lambda v: (
         2 / (math.sqrt(v.M) + math.sqrt(v.m))
     ),
-    "step: 1/M is the cautious step; a larger one leaves less of the slowest direction.": (
+    "rate: 1/M is the cautious rate; a larger one leaves less of the slowest direction.": (
         lambda v: 1 / v.M
     ),
-    "step: 2/M is the edge: along the largest curvature nothing is gained any more.": lambda v: (
+    "rate: 2/M is the edge: along the largest curvature nothing is gained any more.": lambda v: (
         2 / v.M
     ),
-    "step: 1/m is made for the smallest curvature; along the largest it explodes.": lambda v: (
+    "rate: 1/m is made for the smallest curvature; along the largest it explodes.": lambda v: (
         1 / v.m
     ),
-    "step: 1/(M + m) is half of it; the loss has its own factor of a half.": lambda v: (
+    "rate: 1/(M + m) is half of it; the loss has its own factor of a half.": lambda v: (
         1 / (v.M + v.m)
     ),
-    "step: M and m are added, not subtracted: 1 - step m = step M - 1.": lambda v: 2 / (v.M - v.m),
-    "step: the mean belongs to the inputs; X^T X / N subtracts none.": lambda v: _best(
+    "rate: M and m are added, not subtracted: 1 - rate m = rate M - 1.": lambda v: 2 / (v.M - v.m),
+    "rate: the mean belongs to the inputs; X^T X / N subtracts none.": lambda v: _best(
         _curvatures(v.X - v.X.mean(0))
     )[0],
-    "step: the features work together; take eigenvalues of X^T X / N, not its diagonal.": (
+    "rate: the features work together; take eigenvalues of X^T X / N, not its diagonal.": (
         lambda v: _best(v.X.square().mean(0))[0]
     ),
 }
 SHARE = {
-    "share: 1 - m/M belongs to the cautious step 1/M.": lambda v: 1 - v.m / v.M,
+    "share: 1 - m/M belongs to the cautious rate 1/M.": lambda v: 1 - v.m / v.M,
     "share: that is the share that a step takes away; what is left is 1 minus it.": lambda v: (
         2 * v.m / (v.M + v.m)
     ),
@@ -97,6 +97,9 @@ SCALES = {  # v: MOMENTS and the variance of the logit
         )
     ),
     "d is missing: the logit is a sum of d terms.": lambda v: math.sqrt(v.d / v.variance),
+    "d stands under the root, too: a standard deviation grows like sqrt(d).": lambda v: (
+        (v.d * v.variance) ** -0.5
+    ),
 }
 CLIPS = {  # gradients g, their joint norm n -> the clipped gradients
     "each tensor was clipped by its own norm, which turns the whole.": lambda g, n: [
@@ -113,6 +116,12 @@ CLIPS = {  # gradients g, their joint norm n -> the clipped gradients
     "the norm runs over ALL tensors, not over the largest one.": (
         lambda g, n: [t * LIMIT / max(s.norm() for s in g) for t in g]
     ),
+    "the norm is no largest entry; take the root of the sum of all squares.": lambda g, n: [
+        t * LIMIT / max(s.abs().max() for s in g) for t in g
+    ],
+    "the norm is no mean over the tensors: do not divide it by their number.": lambda g, n: [
+        t * LIMIT * len(g) / n for t in g
+    ],
     "torch adds 1e-6 to the norm; here the length is exactly the limit.": (
         lambda g, n: [t * LIMIT / (n + 1e-6) for t in g]
     ),
@@ -145,9 +154,9 @@ UNITS = {  # of the inputs X
 }
 
 
-@exercise("Exercise 1 (the best step)")
-def step(student) -> None:
-    """student(X) -> (best step, share of the distance that a step leaves at worst)."""
+@exercise("Exercise 1 (the best rate)")
+def best_rate(student) -> None:
+    """student(X) -> (best learning rate, share of the distance that a step leaves at worst)."""
     for X in (_features(40, 3, seed=1), _features(60, 5, seed=2)):
         got = parts(call(student, X=X), *RESULTS)
         curvatures = _curvatures(X)
@@ -155,12 +164,12 @@ def step(student) -> None:
         M = curvatures.max().item()
         v = SimpleNamespace(X=X, N=len(X), m=m, M=M)
         truth = measures.best_step(m, M)
-        for name, value, want, table in zip(RESULTS, got, truth, (STEP, SHARE), strict=True):
+        for name, value, want, table in zip(RESULTS, got, truth, (RATE, SHARE), strict=True):
             slips = {message: float(wrong(v)) for message, wrong in table.items()}
             expect(value, want, slips, f"{name}, for {len(X)} rows of {X.shape[1]} features,")
 
 
-RESULTS = ("step", "share")
+RESULTS = ("rate", "share")
 
 
 def _features(rows: int, columns: int, seed: int) -> Tensor:

@@ -84,6 +84,8 @@ GROWTHS = {
     ),
     "rate: all steps": (growth(rate=lambda W, g: g[-1].item()), "the gain of all steps together"),
     "rate: radius^steps": (growth(rate=lambda W, g: radius(W, g) ** len(g)), "radius^steps"),
+    "rate: root": (growth(rate=lambda W, g: g[-1] ** (1 / len(g))), "after many more steps"),
+    "peak: with W^0": (growth(peak=lambda W, g: max(1.0, *g)), "W^0 is no step"),
     "rate: smallest": (
         growth(rate=lambda W, g: torch.linalg.eigvals(W).abs().min()),
         "the LARGEST eigenvalue",

@@ -11,7 +11,7 @@ from tests.course.solutions import wrong_answers_are_named
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
-def best(step=None, share=None, of=None):
+def best(rate=None, share=None, of=None):
     """Exercise 1's answer; each argument replaces one part by a slip of m and M."""
 
     def student(X):
@@ -20,7 +20,7 @@ def best(step=None, share=None, of=None):
         m = curvatures.min().item()
         M = curvatures.max().item()
         return (
-            step(m, M) if step else 2 / (M + m),
+            rate(m, M) if rate else 2 / (M + m),
             share(m, M) if share else (M - m) / (M + m),
         )
 
@@ -40,13 +40,13 @@ def scaled_in_place(X):
     return result
 
 
-STEPS = {
-    "step: no N": (best(of=lambda X: X.T @ X), "N is missing"),
-    "step: cautious": (best(step=lambda m, M: 1 / M), "1/M is the cautious step"),
-    "step: edge": (best(step=lambda m, M: 2 / M), "2/M is the edge"),
-    "step: 1/m": (best(step=lambda m, M: 1 / m), "along the largest it explodes"),
-    "step: half": (best(step=lambda m, M: 1 / (M + m)), "1/(M + m) is half of it"),
-    "step: difference": (best(step=lambda m, M: 2 / (M - m)), "added, not subtracted"),
+RATES = {
+    "rate: no N": (best(of=lambda X: X.T @ X), "N is missing"),
+    "rate: cautious": (best(rate=lambda m, M: 1 / M), "1/M is the cautious rate"),
+    "rate: edge": (best(rate=lambda m, M: 2 / M), "2/M is the edge"),
+    "rate: 1/m": (best(rate=lambda m, M: 1 / m), "along the largest it explodes"),
+    "rate: half": (best(rate=lambda m, M: 1 / (M + m)), "1/(M + m) is half of it"),
+    "rate: difference": (best(rate=lambda m, M: 2 / (M - m)), "added, not subtracted"),
     "singular values": (of_singular_values, "the curvatures are their squares"),
     "centred": (best(of=lambda X: X.T.cov(correction=0)), "X^T X / N subtracts none"),
     "diagonal": (best(of=lambda X: X.square().mean(0).diag()), "not its diagonal"),
@@ -56,7 +56,7 @@ STEPS = {
     "share: condition": (best(share=lambda m, M: M / m), "that is the condition number"),
     "share: loss": (best(share=lambda m, M: ((M - m) / (M + m)) ** 2), "that is for the loss"),
     "share: negative": (best(share=lambda m, M: (m - M) / (M + m)), "is not negative"),
-    "a number": (lambda X: 1.0, "expected a tuple (step, share)"),
+    "a number": (lambda X: 1.0, "expected a tuple (rate, share)"),
     "in place": (scaled_in_place, "X was changed in place"),
 }
 
@@ -91,6 +91,10 @@ SCALES = {
     ),
     "variance": (variance_of_logit, "one over its root"),
     "std for variance": (std_for_variance, "square std_q and std_k"),
+    "d outside the root": (
+        lambda d, *m: (d * variance_of_logit(d, *m)) ** -0.5,
+        "d stands under the root",
+    ),
     "d forgotten": (lambda d, *m: variance_of_logit(1, *m) ** -0.5, "a sum of d terms"),
     "d fixed": (lambda d, *m: variance_of_logit(64, *m) ** -0.5, "the scale for d = 16"),
 }
@@ -146,6 +150,14 @@ CLIPS = {
         clipped(lambda gs, limit: limit / max(g.norm() for g in gs)),
         "not over the largest",
     ),
+    "largest entry": (
+        clipped(lambda gs, limit: limit / max(g.abs().max() for g in gs)),
+        "the norm is no largest entry",
+    ),
+    "mean norm": (
+        clipped(lambda gs, limit: limit * len(gs) / norm_of(gs)),
+        "no mean over the tensors",
+    ),
     "torch's 1e-6": (clipped(lambda gs, limit: limit / (norm_of(gs) + 1e-6)), "torch adds 1e-6"),
     "nothing": (lambda gs, limit: list(gs), "nothing was clipped"),
     "inverse": (clipped(lambda gs, limit: norm_of(gs) / limit), "not by its inverse"),
@@ -181,7 +193,7 @@ UNITS = {
     ),
 }
 WRONG = {
-    check.step: STEPS,
+    check.best_rate: RATES,
     check.clip: CLIPS,
     check.scale: SCALES,
     check.units: UNITS,
@@ -193,7 +205,7 @@ test_a_wrong_answer_is_named = wrong_answers_are_named(WRONG)
 
 # so each slip above is its one change
 def test_the_unchanged_answers_of_these_tests_are_accepted():
-    assert check.step(best()).startswith("[ok]")
+    assert check.best_rate(best()).startswith("[ok]")
     assert check.clip(clipped(lambda gs, limit: limit / norm_of(gs))).startswith("[ok]")
     assert check.scale(lambda *m: variance_of_logit(*m) ** -0.5).startswith("[ok]")
 
@@ -205,7 +217,7 @@ def whitened(X):
 
 
 def test_other_right_answers_are_accepted():
-    assert check.step(lambda X: [torch.tensor(v) for v in best()(X)]).startswith("[ok]")
+    assert check.best_rate(lambda X: [torch.tensor(v) for v in best()(X)]).startswith("[ok]")
     assert check.clip(lambda gs, n: [g * n / max(norm_of(gs), n) for g in gs]).startswith("[ok]")
     as_tuple = clipped(lambda g, m: m / norm_of(g))
     assert check.clip(lambda gs, n: tuple(as_tuple(gs, n))).startswith("[ok]")
