@@ -1,4 +1,6 @@
-"""Checks of lesson 02c: statistics counted, unknown axes, group norm, the backward pass."""
+"""Checks of lesson 02c: statistics counted, unknown axes, group norm, rows kept apart,
+the backward pass.
+"""
 
 import math
 
@@ -8,7 +10,7 @@ from torch import Tensor
 from normcourse import draw
 from normcourse.checks.layer_norm import FINISHED
 from normcourse.checks.moments import centred, deviation, mean_square, row_size, standardize
-from normcourse.checks.probes import calls, forbid, same_gradients
+from normcourse.checks.probes import call, calls, forbid, same_gradients
 from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, exercise, expect
 from normlib import functional, gradients
@@ -213,8 +215,106 @@ GROUP_NORM_SLIPS = {
 
 # Exercise 4
 
+MOST_ALIKE = 0.6  # mean cosine between different rows
+LEAST_ALIKE = 0.9  # mean cosine between a row and its noisy copy
 
-@exercise("Exercise 4 (the backward pass)")
+
+@exercise("Exercise 4 (keep the rows apart)")
+def kept_apart(student) -> None:
+    """student(x, weights) -> rows (N, 64) behind 30 layers, in which rows stay different."""
+    watched = forbid(student, "batch_norm", "normlib")
+    weights = [draw(64, 64, seed=number) / 8 for number in range(30)]
+    x = draw(40, 64, seed=40) + 0.5
+    rows = call(watched, x=x, weights=weights)
+    expect(_finite_rows(rows), torch.zeros(len(x), 64, dtype=x.dtype), atol=math.inf)
+    _rows_alone(watched, x, weights, rows)
+    _all_weights_used(watched, x, weights)
+    if torch.allclose(watched(-x, weights), -rows, atol=1e-6):
+        raise Slip("your net has no ReLU: -x gives exactly the opposite rows.")
+    noisy = watched(x + 0.05 * draw(40, 64, seed=41), weights)
+    _judge_rows(rows, noisy, x, weights)
+
+
+def _finite_rows(rows):
+    """The rows; Slip if they have overflowed or died out."""
+    if isinstance(rows, Tensor) and not rows.isfinite().all():
+        raise Slip("the rows hold NaN or infinity: is there a norm in each layer?")
+    if isinstance(rows, Tensor) and rows.numel() and rows.square().mean() < 1e-12:
+        raise Slip("the rows have become zero: is there a norm in each layer?")
+    return rows
+
+
+def _rows_alone(student, x: Tensor, weights: list, rows: Tensor) -> None:
+    others = x.clone()
+    others[1:] = 3 * draw(len(x) - 1, 64, seed=42)
+    if not torch.allclose(student(others, weights)[0], rows[0], atol=1e-6):
+        raise Slip("a row changes with the other rows: no statistic may run over the batch.")
+
+
+def _all_weights_used(student, x: Tensor, weights: list) -> None:
+    leaves = [weight.clone().requires_grad_() for weight in weights]
+    rows = student(x, leaves)
+    if not rows.requires_grad:
+        raise Slip("the weights are not used, or cut off (detach, no_grad).")
+    slopes = torch.autograd.grad(rows.square().sum() + rows.sum(), leaves, allow_unused=True)
+    unused = [place for place, slope in enumerate(slopes) if slope is None]
+    if unused:
+        raise Slip(f"weights[{unused[0]}] is not used: each of the {len(weights)} makes a layer.")
+
+
+def _by_shortcut_alone(rows: Tensor, x: Tensor, weights: list) -> bool:
+    """Do the rows point where a net without a norm in its branches sends them?"""
+    for turned in (False, True):
+        h = x
+        for weight in weights:
+            h = h + torch.relu(h @ (weight.T if turned else weight))
+        if torch.allclose(_row_norm(h), _row_norm(rows), atol=1e-3):
+            return True
+    return False
+
+
+def _judge_rows(rows: Tensor, noisy: Tensor, x: Tensor, weights: list) -> None:
+    different = _alike(rows)
+    copies = torch.cosine_similarity(rows, noisy).mean().item()
+    if different <= MOST_ALIKE and copies >= LEAST_ALIKE:
+        return
+    if different <= MOST_ALIKE:
+        raise Slip(
+            f"different rows stay apart, and so do a row and its noisy copy (cosine {copies:.2f}): "
+            "nothing similar stays similar. Let a shortcut carry the row past each layer."
+        )
+    size = rows.square().mean().sqrt()
+    if size > 1e3 or _by_shortcut_alone(rows, x, weights):
+        raise Slip(
+            "there is a shortcut, and no norm in front of the weights: what the ReLUs add to all "
+            "rows grows with the rows. Put a norm into each branch."
+        )
+    if _alike(_row_norm(rows)) <= MOST_ALIKE:
+        raise Slip(
+            f"the rows have become alike (mean cosine {different:.2f}) by a level that the ReLUs "
+            "added to all of them. A last norm takes it out."
+        )
+    raise Slip(
+        f"the rows have become alike (mean cosine {different:.2f}): the norm holds their size, and "
+        "a shortcut has to carry what is different past each layer."
+    )
+
+
+def _alike(rows: Tensor) -> float:
+    """The mean cosine between two different rows."""
+    directions = torch.nn.functional.normalize(rows, dim=1)
+    count = len(rows)
+    return (((directions @ directions.T).sum() - count) / (count * (count - 1))).item()
+
+
+def _row_norm(rows: Tensor) -> Tensor:
+    return functional.layer_norm(rows, rows.shape[-1:])
+
+
+# Exercise 5
+
+
+@exercise("Exercise 5 (the backward pass)")
 def backward(student) -> None:
     """student(dy, x, weight, eps) -> dx, dw, db for rows (N, D), without a D x D matrix.
     [EQ-LN-GRAD]

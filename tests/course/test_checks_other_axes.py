@@ -143,6 +143,79 @@ GROUP_NORM = {
 # Exercise 4
 
 
+def row_norm(h):
+    return F.layer_norm(h, h.shape[-1:])
+
+
+def net(layer, last=lambda h: h):
+    """A net with one layer(h, W) for each weight."""
+
+    def student(x, weights):
+        for W in weights:
+            x = layer(x, W)
+        return last(x)
+
+    return student
+
+
+def norm_on_the_sum(x, weights):
+    return net(lambda h, W: row_norm(h + torch.relu(h @ W)))(x, weights)
+
+
+def norm_behind_the_branch(x, weights):
+    return net(lambda h, W: h + row_norm(torch.relu(h @ W)))(x, weights)
+
+
+def two_layers_a_branch(x, weights):
+    for W, V in zip(weights[::2], weights[1::2], strict=True):
+        x = x + torch.relu(row_norm(x) @ W) @ V
+    return row_norm(x)
+
+
+def pre_norm(h, W):
+    return h + torch.relu(row_norm(h) @ W)
+
+
+def in_place_sum(x, weights):
+    for W in weights:
+        x += torch.relu(row_norm(x) @ W)
+    return row_norm(x)
+
+
+def batch_statistics(h, W):
+    return torch.relu(F.batch_norm(h @ W, None, None, training=True))
+
+
+def batch_centred(h, W):
+    return row_norm(h + torch.relu((h - h.mean(0)) @ W))
+
+
+KEPT = {
+    "plain": (net(lambda h, W: torch.relu(row_norm(h @ W))), "a shortcut has to carry"),
+    "no norm, no shortcut": (net(lambda h, W: torch.relu(h @ W)), "a shortcut has to carry"),
+    "norm behind the ReLU": (net(lambda h, W: row_norm(torch.relu(h @ W))), "nothing similar"),
+    "no last norm": (net(pre_norm), "A last norm takes it out"),
+    "no norm": (net(lambda h, W: h + torch.relu(h @ W)), "Put a norm into each branch"),
+    "no norm but the last": (
+        net(lambda h, W: h + torch.relu(h @ W), row_norm),
+        "no norm in front of the weights",
+    ),
+    "explodes": (net(lambda h, W: h + 1e30 * torch.relu(h @ W)), "NaN or infinity"),
+    "dies": (net(lambda h, W: 1e-3 * torch.relu(h @ W)), "have become zero"),
+    "no ReLU": (net(lambda h, W: row_norm(h + h @ W)), "no ReLU"),
+    "the input": (lambda x, weights: x, "the weights are not used"),
+    "detached": (lambda x, weights: norm_on_the_sum(x, weights).detach(), "cut off"),
+    "ten layers": (lambda x, w: net(pre_norm, row_norm)(x, w[:10]), "weights[10] is not used"),
+    "BatchNorm": (net(batch_statistics), "without batch_norm"),
+    "the batch's mean": (net(batch_centred), "changes with the other rows"),
+    "in place": (in_place_sum, "changed in place"),
+    "ten numbers": (lambda x, weights: norm_on_the_sum(x, weights)[:, :10], "has shape (40, 10)"),
+}
+
+
+# Exercise 5
+
+
 def size(x, eps):
     return torch.sqrt(x.var(-1, keepdim=True, correction=0) + eps)
 
@@ -237,7 +310,12 @@ def backward_by_einsum(dy, x, weight, eps):
 
 
 test_a_wrong_answer_is_named = wrong_answers_are_named(
-    {check.group_norm: GROUP_NORM, check.unknown_axes: AXES, check.backward: BACKWARD}
+    {
+        check.group_norm: GROUP_NORM,
+        check.unknown_axes: AXES,
+        check.kept_apart: KEPT,
+        check.backward: BACKWARD,
+    }
 )
 
 
@@ -249,3 +327,6 @@ def test_a_solution_by_another_way_is_accepted():
     assert check.group_norm(load("02c_other_axes")["group_norm"]).startswith("[ok]")
     assert check.backward(backward_by_einsum).startswith("[ok]")
     assert check.counts(torch.tensor(1568), 64.0).startswith("[ok]")
+    assert check.kept_apart(norm_on_the_sum).startswith("[ok]")
+    assert check.kept_apart(norm_behind_the_branch).startswith("[ok]")
+    assert check.kept_apart(two_layers_a_branch).startswith("[ok]")
