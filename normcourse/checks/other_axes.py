@@ -34,6 +34,7 @@ SHARED_SLIPS = {
     "that counts one side of the picture; 14 times 14 positions share the mean.": 8 * 14,
     "that is a channel of the whole batch: BatchNorm.": 16 * 14 * 14,
     "that is one position over all its channels: a Transformer's LayerNorm.": 32,
+    "that is how many means there are; did you swap the two answers?": 16 * 4,
 }
 MEANS_SLIPS = {
     "every picture has its own groups: multiply by the number of pictures.": 4,
@@ -355,6 +356,11 @@ def _backward_slip(dx=None, dw=None, db=None, size=row_size):
     return wrong
 
 
+def _with_gain_in_dw(dy, x, weight, eps):
+    dx, dw, db = _backward(dy, x, weight, eps)
+    return dx, dw * weight, db
+
+
 BACKWARD_SLIPS = {
     "dx: the mean of g is not subtracted: the row's mean moves with x, too.": _backward_slip(
         dx=lambda g, xhat, s, w, dy: (g - xhat * _mean(g * xhat)) / s
@@ -385,6 +391,9 @@ BACKWARD_SLIPS = {
             (g - g.sum(-1, keepdim=True) - xhat * (g * xhat).sum(-1, keepdim=True)) / s
         )
     ),
+    "dx: the sum of g * xhat has to be divided by D.": _backward_slip(
+        dx=lambda g, xhat, s, w, dy: (g - _mean(g) - xhat * (g * xhat).sum(-1, keepdim=True)) / s
+    ),
     "dx: the last term is subtracted, not added.": _backward_slip(
         dx=lambda g, xhat, s, w, dy: (g - _mean(g) + xhat * _mean(g * xhat)) / s
     ),
@@ -397,6 +406,9 @@ BACKWARD_SLIPS = {
     ),
     "dw: multiply dy by the normalized row, not by x.": _backward_slip(
         dw=lambda dy, xhat, x, s: (dy * x).sum(0)
+    ),
+    "dw: the gain is no part of it: y is w times xhat plus b, so dy stands here, not g.": (
+        _with_gain_in_dw
     ),
     "dw: divide the centred row by s: xhat belongs here.": _backward_slip(
         dw=lambda dy, xhat, x, s: (dy * xhat * s).sum(0)

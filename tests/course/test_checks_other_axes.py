@@ -26,6 +26,7 @@ COUNTS = {
     "the gains": ((1568, 32), "or the gains"),
     "one a position": ((1568, 12544), "leave 14 times 14 out"),
     "one for all": ((1568, 1), "not one for all"),
+    "swapped": ((64, 1568), "did you swap"),
     "words": (("many", 64), "expected a number"),
 }
 
@@ -254,6 +255,11 @@ def with_a_matrix(dy, x, weight, eps):
     return dx, (dy * xhat).sum(0), dy.sum(0)
 
 
+def gain_in_dw(dy, x, weight, eps):
+    dx, dw, db = backward()(dy, x, weight, eps)
+    return dx, dw * weight, db
+
+
 def backward_by_autograd(dy, x, weight, eps):
     leaf = x.clone().requires_grad_()
     (centred(leaf) / size(leaf, eps) * weight).backward(dy)
@@ -282,6 +288,11 @@ BACKWARD = {
         ),
         "divided by D",
     ),
+    "one sum": (
+        backward(along=lambda g, xhat: xhat * (g * xhat).sum(-1, keepdim=True)),
+        "the sum of g * xhat has to be divided by D",
+    ),
+    "gain in dw": (gain_in_dw, "so dy stands here, not g"),
     "plus": (
         backward(along=lambda g, xhat: -xhat * (g * xhat).mean(-1, keepdim=True)),
         "subtracted, not added",

@@ -76,11 +76,11 @@ def layer_norm(draw):
 @bind("EQ-GN")
 def group_norm(draw):
     x, w, b = draw(2, 6, 2), draw(6), draw(6)
-    groups = (2, 2, 3, 2)  # (N, G, K, S)
+    groups = (2, 2, 3, 2)  # (N, G, K, P)
     y, hatx = functional.group_norm(x, 2, w, b, EPS), functional.group_norm(x, 2, eps=EPS)
     v = x.reshape(groups)
     statistics = {"mu": v.mean((2, 3)), "sigma": v.std((2, 3), correction=0), "varepsilon": EPS}
-    arrays = {"x": v, "y": y.reshape(groups), "hatx": hatx.reshape(groups), "K": 3, "S": 2}
+    arrays = {"x": v, "y": y.reshape(groups), "hatx": hatx.reshape(groups), "K": 3, "P": 2}
     return arrays | statistics | {"w": w.reshape(2, 3), "b": b.reshape(2, 3)}
 
 
@@ -89,7 +89,7 @@ def instance_norm(draw):
     x, w, b = draw(2, 3, 4), draw(3), draw(3)
     y = functional.instance_norm(x, weight=w, bias=b, eps=EPS)
     hatx = functional.instance_norm(x, eps=EPS)
-    statistics = {"mu": x.mean(2), "sigma": x.std(2, correction=0), "S": 4, "varepsilon": EPS}
+    statistics = {"mu": x.mean(2), "sigma": x.std(2, correction=0), "P": 4, "varepsilon": EPS}
     return {"x": x, "y": y, "hatx": hatx, "w": w, "b": b, **statistics}
 
 

@@ -83,21 +83,21 @@ def layer_norm_tangent(draw):
 @bind("EQ-GN-GRAD")
 def group_norm(draw):
     x, w, b, dy = draw(2, 6, 2), draw(6), draw(6), draw(2, 6, 2)
-    groups = (2, 2, 3, 2)  # (N, G, K, S)
+    groups = (2, 2, 3, 2)  # (N, G, K, P)
     dx, dw, db = gradients.group_norm_backward(dy, x, 2, w, b, EPS)
     hatx = F.group_norm(x, 2, eps=EPS).reshape(groups)
     sigma = x.reshape(groups).std((2, 3), correction=0)
     grads = named((dx.reshape(groups), dw.reshape(2, 3), db.reshape(2, 3)))
     scale = {
-        "r": (sigma**2 + EPS).sqrt(),
+        "s": (sigma**2 + EPS).sqrt(),
         "sigma": sigma,
         "N": 2,
         "K": 3,
-        "S": 2,
+        "P": 2,
         "varepsilon": EPS,
     }
     w, dy = w.reshape(2, 3), dy.reshape(groups)
-    return grads | scale | {"hatx": hatx, "w": w, "dL_dy": dy, "h": w[..., None] * dy}
+    return grads | scale | {"hatx": hatx, "w": w, "dL_dy": dy, "g": w[..., None] * dy}
 
 
 @bind("EQ-IN-GRAD")
@@ -105,7 +105,7 @@ def instance_norm(draw):
     x, w, b, dy = draw(2, 3, 4), draw(3), draw(3), draw(2, 3, 4)
     grads = named(gradients.instance_norm_backward(dy, x, w, b, EPS))
     sigma = x.std(2, correction=0)
-    scale = {"r": (sigma**2 + EPS).sqrt(), "sigma": sigma, "N": 2, "S": 4, "varepsilon": EPS}
+    scale = {"s": (sigma**2 + EPS).sqrt(), "sigma": sigma, "N": 2, "P": 4, "varepsilon": EPS}
     return (
         grads
         | scale
