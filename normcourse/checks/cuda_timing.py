@@ -2,14 +2,13 @@
 
 import os
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from normcourse import draw
 from normcourse.checks.probes import unchanged
-from normcourse.checks.values import as_number, describe
 from normcourse.checks.verdict import Slip, exercise, expect, expect_all
 from normcourse.timing.simulated import Device
 from normlib import functional
@@ -275,50 +274,3 @@ def lie(name, share) -> None:
         "that is its share of fused; the copy is asked for.": 37.8 / 57.0,
     }
     expect(share, 36.6 / 57.0, slips, "the honest share", rtol=0.01)
-
-
-SPAN = 1000  # the largest size over the smallest
-SLOWEST = 1e8  # bytes a second: no memory of today is slower
-FASTEST = 1e14  # and none, caches among them, is faster
-
-
-@exercise("Exercise 6 (your own machine)")
-def own_line(sizes, seconds) -> None:
-    """Bytes moved by a copy, and the seconds that it took, for sizes of the reader's choice."""
-    sizes = _numbers(sizes, "sizes")
-    seconds = _numbers(seconds, "seconds")
-    if len(sizes) != len(seconds):
-        raise Slip(f"{len(sizes)} sizes and {len(seconds)} times: one time for each size.")
-    if len(set(sizes)) < 6:
-        raise Slip("measure 6 different sizes or more: a line through few points fits anything.")
-    if max(sizes) < 1e6:
-        raise Slip("the sizes are bytes, as numbers: the largest should be a megabyte or more.")
-    if max(sizes) < SPAN * min(sizes):
-        raise Slip("the largest size should be 1000 times the smallest: both ends of the line.")
-    largest = sizes.index(max(sizes))
-    smallest = sizes.index(min(sizes))
-    _seconds(max(sizes) / seconds[largest])
-    if seconds[largest] < 3 * seconds[smallest]:
-        raise Slip(
-            "1000 times the bytes in less than 3 times the time: was the device waited for, "
-            "and does the copy depend on the size?"
-        )
-
-
-def _numbers(values: Sequence, what: str) -> list[float]:
-    try:
-        numbers = [as_number(value) for value in values]
-    except (TypeError, ValueError):
-        raise Slip(f"{what} is {describe(values)}, expected a list of numbers.") from None
-    if any(not 0 < number < float("inf") for number in numbers):
-        raise Slip(f"{what} holds what is no positive number.")
-    return numbers
-
-
-def _seconds(speed: float) -> None:
-    """Slip unless so many bytes a second can be."""
-    for unit, scale in UNITS.items():
-        if speed < SLOWEST and speed * scale <= FASTEST and speed * scale >= SLOWEST:
-            raise Slip(f"the largest copy moves {speed:.2g} bytes a second: are these {unit}?")
-    if not SLOWEST <= speed <= FASTEST:
-        raise Slip(f"the largest copy moves {speed:.2g} bytes a second, which no memory does.")

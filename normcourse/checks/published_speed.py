@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Sequence
 
 from normcourse import timing
+from normcourse.checks.cuda_timing import UNITS
 from normcourse.checks.values import as_number, describe
 from normcourse.checks.verdict import Slip, exercise, expect, expect_all, parts
 from normcourse.timing.estimates import ratio
@@ -127,7 +128,44 @@ def _mismatched(sizes: Sequence[float], seconds: Sequence[float], i: int) -> flo
         return float("nan")
 
 
-@exercise("Exercise 3 (DyT by its bytes)")
+SPAN = 1000  # the largest size over the smallest
+SLOWEST = 1e8  # bytes a second: no memory of today is slower
+FASTEST = 1e14  # and none, caches among them, is faster
+
+
+@exercise("Exercise 3 (your own machine)")
+def own_line(sizes, seconds) -> None:
+    """Bytes moved by a copy, and the seconds that it took, for sizes of the reader's choice."""
+    sizes = _numbers(sizes, "sizes")
+    seconds = _numbers(seconds, "seconds")
+    if len(sizes) != len(seconds):
+        raise Slip(f"{len(sizes)} sizes and {len(seconds)} times: one time for each size.")
+    if len(set(sizes)) < 6:
+        raise Slip("measure 6 different sizes or more: a line through few points fits anything.")
+    if max(sizes) < 1e6:
+        raise Slip("the sizes are bytes, as numbers: the largest should be a megabyte or more.")
+    if max(sizes) < SPAN * min(sizes):
+        raise Slip("the largest size should be 1000 times the smallest: both ends of the line.")
+    largest = sizes.index(max(sizes))
+    smallest = sizes.index(min(sizes))
+    _seconds(max(sizes) / seconds[largest])
+    if seconds[largest] < 3 * seconds[smallest]:
+        raise Slip(
+            "1000 times the bytes in less than 3 times the time: was the device waited for, "
+            "and does the copy depend on the size?"
+        )
+
+
+def _seconds(speed: float) -> None:
+    """Slip unless so many bytes a second can be."""
+    for unit, scale in UNITS.items():
+        if speed < SLOWEST and speed * scale <= FASTEST and speed * scale >= SLOWEST:
+            raise Slip(f"the largest copy moves {speed:.2g} bytes a second: are these {unit}?")
+    if not SLOWEST <= speed <= FASTEST:
+        raise Slip(f"the largest copy moves {speed:.2g} bytes a second, which no memory does.")
+
+
+@exercise("Exercise 4 (DyT by its bytes)")
 def dyt_by_bytes(unfused, fused) -> None:
     """Time of DyT over RMSNorm by the counted bytes, forward:
     not fused in bfloat16, and fused.
@@ -152,11 +190,11 @@ def dyt_by_bytes(unfused, fused) -> None:
     expect_all([unfused, fused], [8 / 18, 1.0], slips, labels, rtol=0.015)
 
 
-@exercise("Exercise 4 (the sign turned)")
+@exercise("Exercise 5 (the sign turned)")
 def turned(rms, layer) -> None:
     """Paired times: RMSNorm's are longer, with the 95 % interval of the ratio."""
-    rms = _times(rms, "my_rms")
-    layer = _times(layer, "my_layer")
+    rms = _numbers(rms, "my_rms")
+    layer = _numbers(layer, "my_layer")
     if len(rms) != len(layer):
         raise Slip(f"{len(rms)} and {len(layer)} times: they are pairs, one of each round.")
     if len(rms) < 20:
@@ -172,11 +210,11 @@ def turned(rms, layer) -> None:
         raise Slip(f"the interval of the ratio, {found}, includes 1: more rounds, or other code.")
 
 
-def _times(values, what: str) -> list[float]:
+def _numbers(values: Sequence, what: str) -> list[float]:
     try:
         numbers = [as_number(value) for value in values]
     except (TypeError, ValueError):
-        raise Slip(f"{what} is {describe(values)}, expected a list of times.") from None
+        raise Slip(f"{what} is {describe(values)}, expected a list of numbers.") from None
     if any(not 0 < number < float("inf") for number in numbers):
         raise Slip(f"{what} holds what is no positive number.")
     return numbers

@@ -137,6 +137,37 @@ def test_another_container_of_starts_is_right():
     assert check.starts_without_one(lambda s, t: tuple(starts(s, t))).startswith("[ok]")
 
 
+SIZES = [8e3, 8e4, 8e5, 8e6, 8e7, 1.6e8]
+SECONDS = [1e-6 + size / 1e10 for size in SIZES]
+LINES = {
+    "a number": (8e6, SECONDS, "expected a list"),
+    "one time too few": (SIZES, SECONDS[1:], "one time for each size"),
+    "five sizes": (SIZES[1:], SECONDS[1:], "6 different sizes"),
+    "a size twice": ([*SIZES[:5], 8e3], SECONDS, "6 different sizes"),
+    "megabytes": ([size / 1e6 for size in SIZES], SECONDS, "sizes are bytes"),
+    "narrow": ([1e6 + size for size in SIZES], SECONDS, "1000 times the smallest"),
+    "milliseconds": (SIZES, [1e3 * t for t in SECONDS], "are these milliseconds"),
+    "microseconds": (SIZES, [1e6 * t for t in SECONDS], "are these microseconds"),
+    "no wait": (SIZES, [1.6e-5] * 6, "waited for"),
+    "a negative time": (SIZES, [-1e-6, *SECONDS[1:]], "no positive number"),
+    "a text": (SIZES, ["fast"] * 6, "expected a list of numbers"),
+    "too fast": (SIZES, [1e-15] * 6, "no memory does"),
+}
+
+
+@pytest.mark.parametrize("sizes, seconds, message", LINES.values(), ids=LINES)
+def test_an_impossible_line_is_named(sizes, seconds, message):
+    verdict = check.own_line(sizes, seconds)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+@pytest.mark.parametrize("kind", [list, tuple, torch.tensor], ids=["list", "tuple", "tensor"])
+def test_a_line_of_any_machine_is_right(kind):
+    assert check.own_line(kind(SIZES), kind(SECONDS)).startswith("[ok]")
+    gpu = [5e-6 + size / 3e12 for size in SIZES]
+    assert check.own_line(kind(SIZES), kind(gpu)).startswith("[ok]")
+
+
 RATIOS = {
     "upside down": (2.25, 1.0, "turn both round"),
     "both upside down": (2.25, 2.25, "fused both move the same"),
@@ -177,7 +208,7 @@ TURNED = {
     "one list twice": (LAYER, LAYER, "are the same"),
     "a median repeated": ([1.5e-3] * 24, LAYER, "every round"),
     "a negative time": ([-1.0, *SLOWER[1:]], LAYER, "no positive number"),
-    "texts": (["slow"] * 24, LAYER, "expected a list of times"),
+    "texts": (["slow"] * 24, LAYER, "expected a list of numbers"),
 }
 
 
