@@ -31,10 +31,11 @@ COURSE = ROOT / "notebooks/records"
 CARD = "Made-up card (only in tests)"
 SPEED = 1e12  # bytes a second of its copy
 TIMES = {"formula": 5.0, "torch": 1.25, "compile": 2.0, "fused": 1.5, "copy": 1.0, "empty": 0.01}
-CELLS = ("records", "copy-speed", "predict-02", "predict-02-answer", "pages")
+CELLS = ("records", "copy-speed", "predict-02", "predict-02-answer")
 CELLS += ("norms-figure", "norms-table")
 SIDE_CELLS = ("predict-01", "predict-01-answer", "count-mode", "count-function", "count-run")
 SIDE_CELLS += ("closed-run", "dyt-cpu", "roof-points", "roof-figure", "rsqrt")
+SIDE_CELLS += ("fuse-new-memory", "fuse-table")
 
 
 def made_up_result(case: Case) -> Result:
@@ -116,7 +117,7 @@ def run_cells(folder, monkeypatch, names=CELLS, lesson=LESSON):
 def test_without_an_own_record_the_courses_is_shown(records, monkeypatch):
     shown = run_cells(records.parent, monkeypatch)
     assert "the numbers below are the course's, of CPU" in shown["records"]
-    assert "the course's, CPU" in shown["norms-figure"]
+    assert "the course's: CPU, float32" in shown["norms-figure"]
 
 
 def test_a_readers_gpu_record_is_shown_first(records, monkeypatch):
@@ -130,12 +131,11 @@ def test_a_readers_gpu_record_is_shown_first(records, monkeypatch):
     assert "copy: 1000.0 GB/s; LayerNorm moves 2 tensors of 67.1 MB" in shown["copy-speed"]
     assert "by its bytes 134 µs\nmeasured 168 µs" in shown["predict-02-answer"]
     assert "80% of the copy's speed" in shown["predict-02-answer"]
-    assert "takes 1.0 times as long" in shown["pages"]
-    assert f"yours, {CARD}" in shown["norms-figure"]
-    assert "bfloat16 the best fused takes 1.5, the best formula takes 5.0" in shown["norms-figure"]
+    assert f"yours: {CARD}, bfloat16" in shown["norms-figure"]
+    assert "formula 5.0 to 5.0, torch 1.2 to 1.2" in shown["norms-figure"]
     table = shown["norms-table"]
-    assert f"yours: {CARD}, milliseconds, backward" in table
-    assert table.count("1.33, faster: fused") == 8
+    assert f"yours: {CARD}, bfloat16, milliseconds, backward" in table
+    assert len(table.splitlines()) == 2 + 4
 
 
 def test_the_side_lesson_shows_it_too(records, monkeypatch):
@@ -150,6 +150,9 @@ def test_the_side_lesson_shows_it_too(records, monkeypatch):
     assert "by bytes -59%" in shown["closed-run"] and "by bytes -42%" in shown["closed-run"]
     assert "rms_norm   fused    1.00 operations a byte, 67% of the roof" in shown["roof-points"]
     assert shown["rsqrt"] == ""  # this record has none
+    assert "it takes 1.0 times as long" in shown["fuse-new-memory"]
+    assert f"yours: {CARD}, backward; milliseconds" in shown["fuse-table"]
+    assert shown["fuse-table"].count("   1.33 (1.33 to 1.3") == 8
 
 
 def test_a_readers_cpu_record_comes_before_the_courses_and_after_the_readers_gpu(records):
