@@ -21,6 +21,7 @@ FACTORS = {  # of n inputs and the variance v
         lambda n, v: math.sqrt(n * v) / 2
     ),
     "n is missing: z is a sum of n products.": lambda n, v: math.sqrt(v / 2),
+    "z is a sum of n products, not their mean: multiply by n.": lambda n, v: math.sqrt(v / n / 2),
     "v is the variance already, not the standard deviation: do not square it.": (
         lambda n, v: v * math.sqrt(n / 2)
     ),
@@ -61,6 +62,12 @@ BLOCKS = {  # of h, norm, linear
     ),
     "the shortcut is added, not subtracted.": lambda h, norm, linear: (
         h - torch.relu(linear(norm(h)))
+    ),
+    "the Linear comes first in the branch, then the ReLU.": lambda h, norm, linear: (
+        h + linear(torch.relu(norm(h)))
+    ),
+    "one norm is enough, at the beginning of the branch; yours has one behind the sum as well.": (
+        lambda h, norm, linear: norm(h + torch.relu(linear(norm(h))))
     ),
     "h is added twice.": lambda h, norm, linear: 2 * h + torch.relu(linear(norm(h))),
     "the branch is added, not multiplied.": lambda h, norm, linear: h * torch.relu(linear(norm(h))),
@@ -105,6 +112,8 @@ def _net(seed: int) -> nn.Sequential:
 
 def _compare(got, net, x, digits) -> None:
     wanted = _profile(net, x, digits, (nn.ReLU, training.Block))
+    entering = _profile(net, x, digits, (nn.ReLU, training.Block), before=True)
+    of_input = _measures(x, digits)
     counts = {
         "Block is missing: measure behind a ReLU AND behind a training.Block.": _profile(
             net, x, digits, nn.ReLU
@@ -137,6 +146,10 @@ def _compare(got, net, x, digits) -> None:
                 for other in LISTS
                 if other != name
             }
+            slips["that is what goes INTO the part; measure what comes out of it."] = entering[
+                name
+            ][layer]
+            slips["that is x, what came into the net; measure h."] = of_input[name]
             if name == "spreads":
                 slips |= _spread_slips(want, wanted["sizes"][layer], len(x))
             expect(value, want, slips, f"{name} at layer {layer + 1}")
@@ -153,17 +166,23 @@ def _spread_slips(spread: float, size: float, rows: int) -> dict[str, float]:
     }
 
 
-def _profile(net, x, digits, ends, *, end=-1) -> dict[str, list[float]]:
+def _profile(net, x, digits, ends, *, end=-1, before=False) -> dict[str, list[float]]:
     found = {name: [] for name in LISTS}
     h = x
     for part in net[:end]:
+        entered = h
         h = part(h).detach()
         if isinstance(part, ends):
-            size = h.square().mean().sqrt().item()
-            found["sizes"].append(size)
-            found["spreads"].append((h - h.mean(0)).square().mean().sqrt().item() / size)
-            found["told apart"].append(_told_apart(h, digits))
+            for name, value in _measures(entered if before else h, digits).items():
+                found[name].append(value)
     return found
+
+
+def _measures(h: Tensor, digits: Tensor) -> dict[str, float]:
+    size = h.square().mean().sqrt().item()
+    differences = (h - h.mean(0)).square().mean().sqrt().item()
+    values = (size, differences / size, _told_apart(h, digits))
+    return dict(zip(LISTS, values, strict=True))
 
 
 def _told_apart(h: Tensor, digits: Tensor) -> float:
@@ -221,7 +240,8 @@ def own_norm(student) -> None:
     if not 0.2 < sizes.min() <= sizes.max() < 5:
         raise Slip(
             f"rows leave with sizes from {sizes.min():.2g} to {sizes.max():.2g}, "
-            "expected about 1: is the measure a mean, of numbers without a sign?"
+            "expected from 0.2 to 5: is the measure a mean, of numbers without a sign? "
+            "A constant factor may help, too."
         )
     reached = _trained(student)
     if not reached >= WANTED:

@@ -20,6 +20,7 @@ FACTORS = {
     "no ReLU, no root": (lambda n, v: n * v, "and so is the root"),
     "half of the size": (lambda n, v: math.sqrt(n * v) / 2, "belongs under the root"),
     "no n": (lambda n, v: math.sqrt(v / 2), "n is missing"),
+    "a mean": (lambda n, v: math.sqrt(v / (2 * n)), "not their mean"),
     "v squared": (lambda n, v: math.sqrt(n / 2) * v, "do not square it"),
     "n outside": (lambda n, v: n * math.sqrt(v / 2), "n stands under the root"),
     "inverse": (lambda n, v: 1 / math.sqrt(n * v / 2), "one over the factor"),
@@ -77,6 +78,13 @@ def spreads_changed(change):
     return student
 
 
+def measured_on_x(net, x, digits):
+    sizes, spreads, shares = profiled(ends=nn.Module)(
+        nn.Sequential(nn.Identity(), net[0]), x, digits
+    )
+    return sizes * 3, spreads * 3, shares * 3
+
+
 PROFILES = {
     "no root": (spreads_changed(lambda spread, size: spread**2), "the root is missing"),
     "by the square": (spreads_changed(lambda spread, size: spread / size), "not by its square"),
@@ -88,6 +96,8 @@ PROFILES = {
     "train mode": (profiled(train=True), "the net was changed"),
     "eval mode": (profiled(train=False), "the net was changed"),
     "weights": (changes_the_net, "the net was changed"),
+    "behind Linear": (profiled(ends=(nn.Linear, training.Block)), "goes INTO"),
+    "of x": (measured_on_x, "what came into the net"),
     "two lists": (profiled(order=(0, 1)), "expected a tuple"),
     "unbiased": (unbiased, "not over all but one"),
     "not divided by the size": (no_ratio, "a share of the size"),
@@ -120,6 +130,8 @@ BLOCKS = {
     "as in a plain net": (lambda h, n, w: h + n(w(h)).relu(), "between Linear and ReLU"),
     "no ReLU": (lambda h, n, w: h + w(n(h)), "the ReLU is missing"),
     "ReLU of the sum": (lambda h, n, w: (h + w(n(h))).relu(), "before the sum"),
+    "ReLU first": (lambda h, n, w: h + w(n(h).relu()), "the Linear comes first"),
+    "two norms": (lambda h, n, w: n(h + w(n(h)).relu()), "one norm is enough"),
     "no shortcut": (lambda h, n, w: w(n(h)).relu(), "the shortcut is missing"),
     "no norm": (lambda h, n, w: h + w(h).relu(), "the norm is missing"),
     "minus": (lambda h, n, w: h - w(n(h)).relu(), "not subtracted"),
@@ -150,6 +162,10 @@ NORMS = {
     "the squares": (norm_of(lambda h: h / mean(h) ** 2), "do not leave as the rows themselves do"),
     "a root": (norm_of(lambda h: h / mean(h).sqrt()), "do not leave as the rows themselves do"),
     "a length": (norm_of(lambda h: h / (h.norm(dim=-1, keepdim=True) + 1e-6)), "is the measure"),
+    "a range": (
+        norm_of(lambda h: h / (h.amax(-1, True) - h.amin(-1, True) + 1e-6)),
+        "A constant factor may help",
+    ),
     "with signs": (norm_of(lambda h: h / (h.mean(-1, keepdim=True) + 1e-6)), "without a sign"),
     "no eps": (norm_of(lambda h: h / h.abs().mean(-1, keepdim=True)), "a row of zeros"),
     "detached": (norm_of(lambda h: (h / mean(h)).detach()), "no gradient"),
