@@ -12,6 +12,7 @@ from pathlib import Path
 
 TAG = r"EQ-[A-Z0-9]+(?:-[A-Z0-9]+)*"
 STATED = re.compile(rf"\*\*\[({TAG})\]\*\*\n\$\$\n(.+?)\n\$\$", re.S)
+DISPLAYED = re.compile(r"\$\$\n(.+?)\n\$\$", re.S)
 TIME = re.compile(r"\*\*Time:\*\* core (\d+) minutes, with the exercises (\d+)")
 
 
@@ -88,6 +89,10 @@ class Notebook:
 
     def formula(self, tag: str) -> str:
         return self._find(tag, self.formulas, "formula")
+
+    def displayed(self, name: str) -> list[str]:
+        """The LaTeX of each displayed formula of a cell, with a tag or without."""
+        return DISPLAYED.findall(self.source(name))
 
     @cached_property
     def formulas(self) -> dict[str, str]:

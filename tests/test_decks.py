@@ -45,6 +45,10 @@ PARTS = f""":::{{figure-of}} picture
 :mark: a x
 :::
 
+:::{{formula-of}} words
+:number: 1
+:::
+
 :::{{code-of}} lines
 :from: b = 2
 :to: print
@@ -81,6 +85,8 @@ FAULTS = {
     "cell": ("{figure-of} picture", "{figure-of} pictur", "no cell 'pictur'; near it: picture"),
     "cell-of-code": ("{code-of} lines", "{code-of} line", "no cell 'line'; near it: lines"),
     "tag": (f"{{eq-of}} {TWO}", f"{{eq-of}} {TOW}", f"no formula '{TOW}'; near it: {TWO}"),
+    "formula-cell": ("{formula-of} words", "{formula-of} word", "no cell 'word'; near it: words"),
+    "formula": (":number: 1", ":number: 2", "formula 2, but words displays 1"),
     "mark": (":mark: a x", ":mark: c x", f"'c x' is no part of {TWO}"),
     "no-figure": ("{figure-of} picture", "{figure-of} lines", "cell lines shows no figure"),
     "no-panels": ("{figure-of} picture", "{figure-of} whole", "a picture without panels"),

@@ -105,6 +105,21 @@ class EqOf(Part):
         return latex.replace(mark, rf"\htmlClass{{fragment colour}}{{{mark}}}")
 
 
+class FormulaOf(Part):
+    """A displayed formula of a Markdown cell: the first, or the one of this number."""
+
+    option_spec: ClassVar = {"number": directives.positive_int}
+
+    def part(self, cell):
+        found = self.lesson.displayed(cell)
+        number = self.options.get("number", 1)
+        if number > len(found):
+            raise Misfit(f"formula {number}, but {cell} displays {len(found)}")
+        box = nodes.container("", formula(found[number - 1]), classes=["eq"])
+        box += raw("", cell)
+        return box
+
+
 def relations(latex: str) -> list[str]:
     lines = re.sub(r"\\(?:begin|end)\{gathered\}", "", latex)
     return [part.strip() for part in RELATION.split(lines)]
@@ -235,6 +250,7 @@ class Value(SphinxRole):
 PARTS = {
     "figure-of": FigureOf,
     "eq-of": EqOf,
+    "formula-of": FormulaOf,
     "output-of": OutputOf,
     "code-of": CodeOf,
     "poll": Poll,
