@@ -5,7 +5,7 @@ import sympy
 import torch
 
 from normcourse.checks import gradient_derivation as check
-from tests.course.solutions import every_slip, load
+from tests.course.solutions import load, wrong_answers_are_named
 
 SOLVED = load("04_gradient_derivation")
 p, length = sympy.symbols("p length", positive=True)
@@ -287,10 +287,7 @@ SLIPS = {
 }
 
 
-@every_slip(SLIPS)
-def test_a_wrong_answer_is_told_its_slip(check_, answer, message):
-    verdict = check_(answer)
-    assert verdict.startswith("[x]") and message in verdict
+test_a_wrong_answer_is_told_its_slip = wrong_answers_are_named(SLIPS)
 
 
 X = [1.0, 1.0, 3.0, 5.0]
