@@ -162,6 +162,12 @@ STEP = {
     "each entry has its own factor there; the mean square is one number a row.": (
         with_factor(lambda x: x.square())
     ),
+    "that is the variance: RMSNorm subtracts no mean.": (
+        with_factor(lambda x: x.var(-1, correction=0, keepdim=True))
+    ),
+    "that is the row of size 1 with the gradient of the old row; its own is r times as long.": (
+        lambda x, dx, rate: x / size(x) - rate * dx
+    ),
     "the sign: the step goes against the gradient.": with_factor(lambda x: -(size(x) ** 2)),
     "that is the step alone; return the row after it.": (
         lambda x, dx, rate: -rate * size(x) ** 2 * dx

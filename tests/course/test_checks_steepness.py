@@ -94,6 +94,8 @@ STEP = {
     "length": (times(lambda x: x.norm(dim=-1, keepdim=True)), "that is the length in the place"),
     "whole batch": (times(lambda x: x.square().mean()), "each row has its own"),
     "entries": (times(lambda x: x**2), "each entry has its own factor"),
+    "variance": (times(lambda x: x.var(-1, correction=0, keepdim=True)), "that is the variance"),
+    "size 1, old gradient": (lambda x, dx, rate: x / rms(x) - rate * dx, "its own is r times"),
     "uphill": (lambda x, dx, rate: x + rate * mean(x * x) * dx, "the sign"),
     "the step": (lambda x, dx, rate: -rate * mean(x * x) * dx, "the step alone"),
     "size 1": (lambda x, dx, rate: x / rms(x) - rate * rms(x) * dx, "the row of size 1"),
