@@ -3,6 +3,8 @@
 import functools
 from collections.abc import Callable, Sequence
 
+from torch import Tensor
+
 from normcourse import timing
 from normcourse.checks.cuda_timing import UNITS
 from normcourse.checks.values import as_number, describe
@@ -36,7 +38,7 @@ def _moved(
 def _byte_slips(sizes: tuple[int, int, int, int]) -> dict[str, float]:
     rows, dim, size, programs = sizes
     moved = functools.partial(_moved, sizes)
-    return {
+    slips = {
         "3 large tensors are plain RMSNorm. Here h goes on too, with a gradient dh.": (
             moved(large=3)
         ),
@@ -60,8 +62,18 @@ def _byte_slips(sizes: tuple[int, int, int, int]) -> dict[str, float]:
         "w is read and dw is written; you count one of the two.": moved(gain=1),
         "w is read and dw is written; you count neither.": moved(gain=0),
         "RMSNorm has no bias, so no db.": moved(gain=3),
+        "the least: w is read once, not by each program.": moved(gain=programs + 1),
+        "only dw is a sum over rows: one row of partial sums for each program.": moved(passes=4),
+        "the small parts are missing: w and dw, rstd, and the partial sums of dw.": (
+            4.0 * rows * dim * size
+        ),
+        "bytes, not bits.": 8 * moved(),
         "those are elements, not bytes.": 4.0 * rows * dim + 2 * dim + rows + 2 * programs * dim,
     }
+    no_size = {
+        "the large tensors have `size` bytes a number.": moved() - 4.0 * rows * dim * (size - 1)
+    }
+    return slips | no_size if size > 1 else slips
 
 
 @exercise("Exercise 2 (how well a number is known)")
@@ -84,7 +96,10 @@ def _compare_starts(got, sizes: Sequence[float], seconds: Sequence[float]) -> No
     count = len(sizes)
     if isinstance(got, list | tuple) and got and isinstance(got[0], list | tuple):
         raise Slip("fit_line returns (t_start, W): keep t_start alone.")
-    if isinstance(got, list | tuple) and len(got) in (1, count - 1, count + 1):
+    got = got.tolist() if isinstance(got, Tensor) else got
+    if not isinstance(got, list | tuple):
+        raise Slip(f"the result is {describe(got)}, expected a list of {count} numbers.")
+    if len(got) in (1, count - 1, count + 1):
         raise Slip(f"{count} points, so {count} fits; you return {len(got)} numbers.")
     names = [f"t_start without point {i + 1}" for i in range(count)]
     got = parts(got, *names)
@@ -182,6 +197,8 @@ def dyt_by_bytes(unfused, fused) -> None:
             [8 / 7, 1.0]
         ),
         "RMSNorm is the line `F.rms_norm`; the paper's is `llama`.": [8 / 20, 1.0],
+        "`dyt` is normlib's; the paper's layer is the line `DyT's code`.": [12 / 18, 1.0],
+        "those two are normlib's; the paper's are `DyT's code` and `llama`.": [12 / 7, 1.0],
         "that is RMSNorm over LayerNorm; DyT over RMSNorm is asked.": [7 / 12, 1.0],
         "the saving is 1 minus the ratio; the ratio is asked.": [1 - 8 / 18, 0.0],
         "ratios, please, not percent.": [100 * 8 / 18, 100.0],

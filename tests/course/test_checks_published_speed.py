@@ -50,6 +50,20 @@ BYTES = {
     "no w": (lambda n, d, s, p: 4 * n * d * s + 4 * n + 8 * p * d, "neither"),
     "db": (lambda n, d, s, p: 4 * n * d * s + 3 * d * s + 4 * n + 8 * p * d, "no db"),
     "elements": (lambda n, d, s, p: 4 * n * d + 2 * d + n + 2 * p * d, "not bytes"),
+    "w for each program": (
+        lambda n, d, s, p: 4 * n * d * s + (p + 1) * d * s + 4 * n + 8 * p * d,
+        "read once",
+    ),
+    "sums of dx": (
+        lambda n, d, s, p: 4 * n * d * s + 2 * d * s + 4 * n + 16 * p * d,
+        "only dw is a sum",
+    ),
+    "large alone": (lambda n, d, s, p: 4 * n * d * s, "small parts are missing"),
+    "no size": (lambda n, d, s, p: 4 * n * d + 2 * d * s + 4 * n + 8 * p * d, "`size` bytes"),
+    "bits": (
+        lambda n, d, s, p: 8 * (4 * n * d * s + 2 * d * s + 4 * n + 8 * p * d),
+        "not bits",
+    ),
     "something": (lambda n, d, s, p: n * d, "off by"),
 }
 
@@ -122,7 +136,8 @@ STARTS = {
     "B_half": (half_sizes, "these are B_half"),
     "exchanged": (lambda s, t: starts(t, s), "exchanged"),
     "shifted": (shifted, "another one of the seconds"),
-    "a number": (lambda s, t: starts(s, t)[0], "expected a tuple"),
+    "a number": (lambda s, t: starts(s, t)[0], "expected a list"),
+    "a dictionary": (lambda s, t: dict(enumerate(starts(s, t))), "expected a list"),
     "changes the lists": (popping, "changes the lists"),
 }
 
@@ -135,6 +150,7 @@ def test_wrong_starts_are_named(answer, message):
 
 def test_another_container_of_starts_is_right():
     assert check.starts_without_one(lambda s, t: tuple(starts(s, t))).startswith("[ok]")
+    assert check.starts_without_one(lambda s, t: torch.tensor(starts(s, t))).startswith("[ok]")
 
 
 SIZES = [8e3, 8e4, 8e5, 8e6, 8e7, 1.6e8]
@@ -178,6 +194,8 @@ RATIOS = {
     "the backward": (16 / 46, 1.0, "the backward alone"),
     "float32": (8 / 7, 1.0, "the paper's is `llama` in"),
     "torch's": (0.4, 1.0, "the line `F.rms_norm`"),
+    "normlib's DyT": (12 / 18, 1.0, "normlib's; the paper's layer"),
+    "both normlib's": (12 / 7, 1.0, "those two are normlib's"),
     "RMSNorm over LayerNorm": (7 / 12, 1.0, "RMSNorm over LayerNorm"),
     "the saving": (1 - 8 / 18, 0.0, "1 minus the ratio"),
     "percent": (44.4, 100, "not percent"),
