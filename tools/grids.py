@@ -106,9 +106,10 @@ GRIDS = {
         rates=[3e-3, 1e-2, 3e-2],
     ),
     "capstone_mlp": grid(
-        EVERYWHERE,
+        [*EVERYWHERE, "derf"],
         {"build": "mlp", "depth": 12, "width": 32},
         ADAM | {"steps": 150},  # it reaches 90 % later than the others
+        seeds=TEN,
         tuning_seeds=(100, 101, 102),
         depth=[4, 8, 20],
         batch_size=[2, 4, 16, 256],
@@ -129,7 +130,10 @@ GRIDS = {
         seeds=TEN,
     ),
     "capstone_cnn": grid(
-        EVERYWHERE, {"build": "cnn", "depth": 4, "channels": 8}, ADAM | {"evaluate_every": 10}
+        [*EVERYWHERE, "derf"],
+        {"build": "cnn", "depth": 4, "channels": 8},
+        ADAM | {"evaluate_every": 10},
+        seeds=TEN,
     ),
     "capstone_residual_sgd": grid(
         [*MAIN, *ADDED, "skip_init"],
@@ -144,6 +148,7 @@ GRIDS = {
         {**OPENING, "shortcut": True},
         ADAM | SGD | {"steps": 100, "evaluate_every": 5},
         rates=DEEP_RATES,
+        seeds=TEN,
         slopes={name: [0.2, *STARTS] for name in TUNED},
     ),
     "batch_of_2": grid(
