@@ -1,16 +1,15 @@
 """Checks of lesson 03, RMSNorm: one per exercise."""
 
-import copy
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from normcourse import draw, training
+from normcourse import draw
 from normcourse.checks.probes import unchanged
 from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, exercise, expect, parts
-from normlib import functional, gradients, layers
+from normlib import functional, gradients
 
 
 @exercise("Exercise 1 (rms_norm)")
@@ -66,147 +65,80 @@ def fold_centring(student) -> None:
         expect(got_bias, bias - bias.mean(), slips, "the bias")
 
 
-@exercise("Exercise 4 (fold a network)")
-def fold_network(student) -> None:
-    """student(net) -> a net with RMSNorm in place of LayerNorm and the same outputs.
-    [EQ-RMS-FOLD]
-    """
-    for seed, (depth, width) in enumerate(((1, 8), (3, 12))):
-        net = _restless(
-            training.transformer(layers.LayerNorm, depth=depth, width=width, heads=2), seed
-        )
-        before = copy.deepcopy(net.state_dict())
-        x = draw(5, 64, seed=9)
-        want = net(x).detach()
-        got = student(net)
-        if not isinstance(got, nn.Module):
-            raise Slip(f"expected a network, got {describe(got)}. Return the new net.")
-        after = net.state_dict()
-        if list(after) != list(before) or any(
-            not torch.equal(after[name], before[name]) for name in before
-        ):
-            raise Slip("the net that was passed in has changed. Work on copy.deepcopy(net).")
-        kinds = [type(module).__name__ for module in got.modules()]
-        if "LayerNorm" in kinds:
-            raise Slip(
-                f"{kinds.count('LayerNorm')} LayerNorm left: each becomes an RMSNorm, "
-                "the last one too."
-            )
-        if kinds.count("RMSNorm") != 2 * depth + 1:
-            raise Slip(f"expected {2 * depth + 1} RMSNorm, found {kinds.count('RMSNorm')}.")
-        wrong = {
-            text: _converted(net, **left_out)(x).detach()
-            for text, left_out in NETWORK_SLIPS.items()
+@exercise("Exercise 4 (convert a network)")
+def convert(student) -> None:
+    """student(weights) -> weights with which RMSNorm gives LayerNorm's logits.  [EQ-RMS-FOLD]"""
+    for starts, blocks in ((2, 1), (3, 2)):
+        shapes = [(4, 6)] + blocks * [(6, 6), (6, 6)] + [(6, 3)]
+        weights = []
+        for seed, shape in enumerate(shapes):
+            weights.append(0.5 + draw(starts, *shape, seed=seed))
+        before = [weight.clone() for weight in weights]
+        x = draw(7, 4, seed=50)
+        got = student(weights)
+        for old, now in zip(before, weights, strict=True):
+            unchanged("a matrix of weights", old, now)
+        got = parts(got, *(f"matrix {number}" for number in range(len(weights))))
+        for number, (old, new) in enumerate(zip(weights, got, strict=True)):
+            if not isinstance(new, Tensor) or new.shape != old.shape:
+                what = tuple(new.shape) if isinstance(new, Tensor) else describe(new)
+                raise Slip(f"matrix {number} is {what}, expected the shape {tuple(old.shape)}.")
+        want = _logits(weights, x, _layer_norm)
+        slips = {
+            text: _logits(_converted(weights, **wrong), x, _rescaled)
+            for text, wrong in CONVERT_SLIPS.items()
         }
-        expect(got(x).detach(), want, wrong, "the tensor of the logits", rtol=1e-8, atol=1e-10)
+        expect(_logits(got, x, _rescaled), want, slips, "the tensor of the logits")
 
 
-NETWORK_SLIPS = {
-    "the layers are swapped, and nothing is folded: centre everything that writes to the stream, "
-    "and pass each norm's bias on to its reader.": {"writers": (), "biases": False},
-    "the writers are not centred: embed, positions, and the last Linear of each branch.": {
-        "writers": ()
+CONVERT_SLIPS = {
+    "the weights are as they were: centre what each writer writes.": {"writers": ()},
+    "the first matrix is a writer, too: it starts the stream.": {"writers": ("second",)},
+    "the second matrix of each block writes to the stream: centre it.": {"writers": ("first",)},
+    "the first matrix of a block reads the stream, the second one writes to it.": {
+        "writers": ("first", "reader")
     },
-    "the positions are a writer, too: subtract the mean of each row of positions.weight.": {
-        "writers": ("embed", "branches")
+    "the first matrix of a block only reads: what it makes goes into a ReLU.": {
+        "writers": ("first", "reader", "second")
     },
-    "the positions are centred along axis 0: that centres each feature over the places; the row "
-    "is the last axis.": {"positions_axis": 0},
-    "embed is a writer, too: it is the first that writes to the stream.": {
-        "writers": ("positions", "branches")
+    "the head only reads: leave it as it is.": {"writers": ("first", "second", "head")},
+    "each matrix is centred, but only writers are: `first` and the second one of each block.": {
+        "writers": ("first", "reader", "second", "head")
     },
-    "the branches write to the stream: "
-    "centre attention's output and the second Linear of each MLP.": {
-        "writers": ("embed", "positions")
-    },
-    "attention's output is a writer, too.": {"writers": ("embed", "positions", "mlp")},
-    "the second Linear of each MLP is a writer, too.": {
-        "writers": ("embed", "positions", "attention")
-    },
-    "the norms' biases are lost: add weight @ norm.bias to the bias of the layer that reads.": {
-        "biases": False
-    },
-    "the last norm's bias is lost: the head reads it.": {"last_bias": False},
-    "the norms' gains are lost: the new layer needs the old one's weight.": {"gains": False},
-    "the mean over the output units is axis 0 of a weight; "
-    "over axis 1 you centre the layer's input.": {"axis": 1},
-    "the writers' biases are part of what they write: subtract their mean.": {
-        "writer_biases": False
-    },
-    "the bias of a norm is added to the reader as it is; it goes through the reader's weight: "
-    "weight @ norm.bias.": {"through": False},
-    "the gain does not multiply the norm's bias: add weight @ norm.bias, without the gain.": {
-        "gain_on_bias": True
-    },
-    "the first Linear of an MLP reads; the second one, branch[2], writes.": {"mlp_writer": 0},
-    "each new norm needs the old one's eps: layers.RMSNorm(norm.normalized_shape, eps=norm.eps).": {
-        "keeps_eps": False
+    "in x @ W the outputs stand on the last axis: over the other one you centre the "
+    "layer's input.": {"axis": -2},
+    "the first axis counts the starts: each has a mean of its own.": {"axis": 0},
+    "one mean for each input, over the outputs, not one mean of the whole matrix.": {
+        "axis": (-2, -1)
     },
 }
 
 
-@torch.no_grad()
-def _restless(net: nn.Module, seed: int) -> nn.Module:
-    """The net with random numbers in everything that a fresh one has at 0 or 1."""
-    for number, parameter in enumerate(net.parameters()):
-        if parameter.dim() == 1 or parameter.shape[0] == 8:
-            parameter.add_(0.3 + 0.3 * draw(*parameter.shape, seed=100 * seed + number))
-    return net
+def _converted(weights: list, writers: tuple = ("first", "second"), axis=-1) -> list:
+    """The weights, with these centred."""
+    kinds = ["first"] + (len(weights) - 2) // 2 * ["reader", "second"] + ["head"]
+    new = []
+    for kind, weight in zip(kinds, weights, strict=True):
+        mean = weight.mean(axis, keepdim=True)
+        new.append(weight - mean if kind in writers else weight)
+    return new
 
 
-@torch.no_grad()
-def _converted(
-    net: nn.Module,
-    *,
-    writers: tuple = ("embed", "positions", "branches"),
-    biases: bool = True,
-    last_bias: bool = True,
-    gains: bool = True,
-    axis: int = 0,
-    positions_axis: int = -1,
-    writer_biases: bool = True,
-    through: bool = True,
-    gain_on_bias: bool = False,
-    mlp_writer: int = 2,
-    keeps_eps: bool = True,
-) -> nn.Module:
-    """What is to be returned, or with something left out."""
-    net = copy.deepcopy(net)
-    _, embed, positions, *blocks, last, _, head = net
-    norms = [(block, "norm", _ends(block.branch)[0]) for block in blocks]
-    written = [embed] if "embed" in writers else []
-    for block in blocks:
-        kind = "attention" if isinstance(block.branch, training.Attention) else "mlp"
-        if "branches" in writers or kind in writers:
-            written.append(block.branch[mlp_writer] if kind == "mlp" else block.branch.output)
-    for layer in written:
-        layer.weight -= layer.weight.mean(axis, keepdim=True)
-        if writer_biases:
-            layer.bias -= layer.bias.mean()
-    if "positions" in writers:
-        positions.weight -= positions.weight.mean(positions_axis, keepdim=True)
-    for owner, name, reader in [*norms, (net, str(len(net) - 3), head)]:
-        norm = getattr(owner, name)
-        if biases and (last_bias or norm is not last):
-            if gain_on_bias:
-                reader.bias += reader.weight @ (norm.weight * norm.bias)
-            elif through:
-                reader.bias += reader.weight @ norm.bias
-            else:
-                reader.bias += norm.bias.mean()
-        eps = {"eps": norm.eps} if keeps_eps else {}
-        new = layers.RMSNorm(norm.normalized_shape, **eps)
-        if gains:
-            new.weight.copy_(norm.weight)
-        setattr(owner, name, new)
-    return net
+def _logits(weights: list, x: Tensor, norm) -> Tensor:
+    """The lesson's linear_writes."""
+    first, *middle, head = weights
+    h = x @ first
+    for reader, writer in zip(middle[::2], middle[1::2], strict=True):
+        h = h + torch.relu(norm(h) @ reader) @ writer
+    return norm(h) @ head
 
 
-def _ends(branch: nn.Module) -> tuple[nn.Linear, nn.Linear]:
-    """The layer that reads the stream, and the one that writes to it."""
-    if isinstance(branch, training.Attention):
-        return branch.qkv, branch.output
-    return branch[0], branch[2]
+def _rescaled(h: Tensor) -> Tensor:
+    return functional.rms_norm(h, h.shape[-1:], eps=1e-5)
+
+
+def _layer_norm(h: Tensor) -> Tensor:
+    return functional.layer_norm(h, h.shape[-1:], eps=1e-5)
 
 
 def float64_rows(student) -> None:

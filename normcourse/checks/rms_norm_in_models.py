@@ -1,14 +1,16 @@
 """Checks of lesson 03a, RMSNorm in real models: one per exercise."""
 
+import copy
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from normcourse import draw
+from normcourse import draw, training
 from normcourse.checks.rms_norm import call_unchanged, float64_rows, gradient
+from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, exercise, expect
-from normlib import functional
+from normlib import functional, layers
 
 # of half-precision outputs: float32 instead of float64 inside moves well under 0.1 %
 MAX_DIFFERING = 0.02
@@ -38,6 +40,9 @@ def gemma_rms_norm(student) -> None:
         ),
         "stored is a gain, not a bias: multiply by 1 + stored.": xhat + stored,
         "the gain is missing: multiply by 1 + stored.": xhat,
+        "eps is missing: add it to the mean square.": functional.rms_norm(
+            x, (4,), 1 + stored, eps=0.0
+        ),
         "the gain is 1 + stored, not 1 - stored.": xhat * (1 - stored),
         "scale after the norm: you multiply x before "
         "its mean square is taken.": functional.rms_norm(x * (1 + stored), (4,), eps=eps),
@@ -52,7 +57,42 @@ def gemma_rms_norm(student) -> None:
     _no_overflow(call_unchanged(student, (300 * draw(4, 64)).half(), torch.zeros(64).half(), 1e-6))
 
 
-@exercise("Exercise 3 (the largest logit)")
+@exercise("Exercise 3 (fold a network)")
+def fold_network(student) -> None:
+    """student(net) -> a net with RMSNorm in place of LayerNorm and the same outputs.
+    [EQ-RMS-FOLD]
+    """
+    for seed, (depth, width) in enumerate(((1, 8), (3, 12))):
+        net = _restless(
+            training.transformer(layers.LayerNorm, depth=depth, width=width, heads=2), seed
+        )
+        before = copy.deepcopy(net.state_dict())
+        x = draw(5, 64, seed=9)
+        want = net(x).detach()
+        got = student(net)
+        if not isinstance(got, nn.Module):
+            raise Slip(f"expected a network, got {describe(got)}. Return the new net.")
+        after = net.state_dict()
+        if list(after) != list(before) or any(
+            not torch.equal(after[name], before[name]) for name in before
+        ):
+            raise Slip("the net that was passed in has changed. Work on copy.deepcopy(net).")
+        kinds = [type(module).__name__ for module in got.modules()]
+        if "LayerNorm" in kinds:
+            raise Slip(
+                f"{kinds.count('LayerNorm')} LayerNorm left: each becomes an RMSNorm, "
+                "the last one too."
+            )
+        if kinds.count("RMSNorm") != 2 * depth + 1:
+            raise Slip(f"expected {2 * depth + 1} RMSNorm, found {kinds.count('RMSNorm')}.")
+        wrong = {
+            text: _converted(net, **left_out)(x).detach()
+            for text, left_out in NETWORK_SLIPS.items()
+        }
+        expect(got(x).detach(), want, wrong, "the tensor of the logits", rtol=1e-8, atol=1e-10)
+
+
+@exercise("Exercise 4 (the largest logit)")
 def largest_logit(answer) -> None:
     """The bound for a head of 64 numbers and largest gains of 2 and 1.5.  [EQ-QK-NORM]"""
     slips = {
@@ -64,6 +104,9 @@ def largest_logit(answer) -> None:
         "divided by the root of D once too often: the sum is at most D times the gains.": 3.0,
         "the root of D stands above the line: multiply by it, do not divide.": 3 / 8,
         "the gains are not squared.": 8 * 9.0,
+        "D is 64 and its root 8: one of them counts, not both.": 64 * 8 * 3.0,
+        "each gain counts once: 2 times 1.5.": 8 * 4.0,
+        "the size of a logit is bounded: give the positive number.": -24.0,
     }
     expect(answer, 24.0, slips, what="the largest logit", rtol=1e-3)
 
@@ -147,3 +190,111 @@ def _expect_rounded(got, truth: Tensor, dtype: torch.dtype, slips: Mapping[str, 
 
 def _share_differing(a: Tensor, b: Tensor) -> float:
     return (a != b).double().mean().item()
+
+
+NETWORK_SLIPS = {
+    "the layers are swapped, and nothing is folded: centre everything that writes to the stream, "
+    "and pass each norm's bias on to its reader.": {"writers": (), "biases": False},
+    "the writers are not centred: embed, positions, and the last Linear of each branch.": {
+        "writers": ()
+    },
+    "the positions are a writer, too: subtract the mean of each row of positions.weight.": {
+        "writers": ("embed", "branches")
+    },
+    "the positions are centred along axis 0: that centres each feature over the places; the row "
+    "is the last axis.": {"positions_axis": 0},
+    "embed is a writer, too: it is the first that writes to the stream.": {
+        "writers": ("positions", "branches")
+    },
+    "the branches write to the stream: "
+    "centre attention's output and the second Linear of each MLP.": {
+        "writers": ("embed", "positions")
+    },
+    "attention's output is a writer, too.": {"writers": ("embed", "positions", "mlp")},
+    "the second Linear of each MLP is a writer, too.": {
+        "writers": ("embed", "positions", "attention")
+    },
+    "the norms' biases are lost: add weight @ norm.bias to the bias of the layer that reads.": {
+        "biases": False
+    },
+    "the last norm's bias is lost: the head reads it.": {"last_bias": False},
+    "the norms' gains are lost: the new layer needs the old one's weight.": {"gains": False},
+    "the mean over the output units is axis 0 of a weight; "
+    "over axis 1 you centre the layer's input.": {"axis": 1},
+    "the writers' biases are part of what they write: subtract their mean.": {
+        "writer_biases": False
+    },
+    "the bias of a norm is added to the reader as it is; it goes through the reader's weight: "
+    "weight @ norm.bias.": {"through": False},
+    "the gain does not multiply the norm's bias: add weight @ norm.bias, without the gain.": {
+        "gain_on_bias": True
+    },
+    "the first Linear of an MLP reads; the second one, branch[2], writes.": {"mlp_writer": 0},
+    "each new norm needs the old one's eps: layers.RMSNorm(norm.normalized_shape, eps=norm.eps).": {
+        "keeps_eps": False
+    },
+}
+
+
+@torch.no_grad()
+def _restless(net: nn.Module, seed: int) -> nn.Module:
+    """The net with random numbers in everything that a fresh one has at 0 or 1."""
+    for number, parameter in enumerate(net.parameters()):
+        if parameter.dim() == 1 or parameter.shape[0] == 8:
+            parameter.add_(0.3 + 0.3 * draw(*parameter.shape, seed=100 * seed + number))
+    return net
+
+
+@torch.no_grad()
+def _converted(
+    net: nn.Module,
+    *,
+    writers: tuple = ("embed", "positions", "branches"),
+    biases: bool = True,
+    last_bias: bool = True,
+    gains: bool = True,
+    axis: int = 0,
+    positions_axis: int = -1,
+    writer_biases: bool = True,
+    through: bool = True,
+    gain_on_bias: bool = False,
+    mlp_writer: int = 2,
+    keeps_eps: bool = True,
+) -> nn.Module:
+    """What is to be returned, or with something left out."""
+    net = copy.deepcopy(net)
+    _, embed, positions, *blocks, last, _, head = net
+    norms = [(block, "norm", _ends(block.branch)[0]) for block in blocks]
+    written = [embed] if "embed" in writers else []
+    for block in blocks:
+        kind = "attention" if isinstance(block.branch, training.Attention) else "mlp"
+        if "branches" in writers or kind in writers:
+            written.append(block.branch[mlp_writer] if kind == "mlp" else block.branch.output)
+    for layer in written:
+        layer.weight -= layer.weight.mean(axis, keepdim=True)
+        if writer_biases:
+            layer.bias -= layer.bias.mean()
+    if "positions" in writers:
+        positions.weight -= positions.weight.mean(positions_axis, keepdim=True)
+    for owner, name, reader in [*norms, (net, str(len(net) - 3), head)]:
+        norm = getattr(owner, name)
+        if biases and (last_bias or norm is not last):
+            if gain_on_bias:
+                reader.bias += reader.weight @ (norm.weight * norm.bias)
+            elif through:
+                reader.bias += reader.weight @ norm.bias
+            else:
+                reader.bias += norm.bias.mean()
+        eps = {"eps": norm.eps} if keeps_eps else {}
+        new = layers.RMSNorm(norm.normalized_shape, **eps)
+        if gains:
+            new.weight.copy_(norm.weight)
+        setattr(owner, name, new)
+    return net
+
+
+def _ends(branch: nn.Module) -> tuple[nn.Linear, nn.Linear]:
+    """The layer that reads the stream, and the one that writes to it."""
+    if isinstance(branch, training.Attention):
+        return branch.qkv, branch.output
+    return branch[0], branch[2]

@@ -1,15 +1,10 @@
 """The checks of lesson 03 name the slips people make, and accept a rounded answer."""
 
-import copy
-
 import pytest
 import torch
 from torch.nn import functional as F
 
-from normcourse import training
 from normcourse.checks import rms_norm as check
-from normlib import layers
-from tests.course.solutions import load
 
 
 def inverse_rms(x, eps):
@@ -166,107 +161,56 @@ def test_wrong_fold_is_named(answer, message):
     assert verdict.startswith("[x]") and message in verdict
 
 
-def folded(net):
-    return load("03_rms_norm")["to_rms_norm"](net)
+def centred(weight):
+    return weight - weight.mean(-1, keepdim=True)
 
 
-def in_place_fold(net):
-    with torch.no_grad():
-        net[1].weight -= net[1].weight.mean(0)
-    return folded(net)
+def convert(weights):
+    first, *middle, head = weights
+    new = [centred(first)]
+    for reader, writer in zip(middle[::2], middle[1::2], strict=True):
+        new += [reader, centred(writer)]
+    return [*new, head]
 
 
-@torch.no_grad()
-def last_norm_stays(net):
-    new = folded(net)
-    new[-3] = copy.deepcopy(net[-3])
-    return new
+def written_into(weights):
+    for weight in weights[0::2]:
+        weight -= weight.mean(-1, keepdim=True)
+    return weights
 
 
-@torch.no_grad()
-def embed_centred_along_its_inputs(net):
-    net = copy.deepcopy(net)
-    net[1].weight -= net[1].weight.mean(1, keepdim=True)
-    return folded(net)
-
-
-def another_eps(net):
-    new = folded(net)
-    for module in new.modules():
-        if isinstance(module, layers.RMSNorm):
-            module.eps = 1.0
-    return new
-
-
-def no_norm_at_all(net):
-    new = folded(net)
-    new[-3] = torch.nn.Identity()
-    return new
-
-
-def positions_as_columns(net):
-    new = folded(net)
-    with torch.no_grad():
-        new[2].weight.copy_(net[2].weight - net[2].weight.mean(0))
-    return new
-
-
-def with_something_left_out(left_out):
-    return lambda net: check._converted(net, **left_out)
-
-
-NETWORKS = {
-    text: (with_something_left_out(left_out), text)
-    for text, left_out in check.NETWORK_SLIPS.items()
+CONVERTED = {
+    text: (lambda weights, wrong=wrong: check._converted(weights, **wrong), text)
+    for text, wrong in check.CONVERT_SLIPS.items()
 }
-NETWORKS |= {
-    "returns the net": (lambda net: net, "LayerNorm left"),
-    "returns nothing": (lambda net: [net], "expected a network"),
-    "writes into the net": (in_place_fold, "has changed"),
-    "leaves the last norm": (last_norm_stays, "1 LayerNorm left"),
-    "one norm is gone": (no_norm_at_all, "expected 3 RMSNorm, found 2"),
-    "embed along axis 1 first": (embed_centred_along_its_inputs, "the logits"),
-    "another eps": (another_eps, "the logits"),
-    "positions along axis 0": (positions_as_columns, "the row is the last axis"),
+CONVERTED |= {
+    "in place": (written_into, "changed in place"),
+    "nothing": (lambda weights: None, "is the return missing"),
+    "one is lost": (lambda weights: convert(weights)[:-1], "length 3"),
+    "transposed": (
+        lambda weights: [weight.mT for weight in convert(weights)],
+        "expected the shape",
+    ),
+    "first axis is lost": (lambda weights: [w[0] for w in convert(weights)], "expected the shape"),
+    "scaled": (lambda weights: [w / w.std(-1, keepdim=True) for w in convert(weights)], "off by"),
 }
 
 
-@pytest.mark.usefixtures("float64_as_in_the_lessons")
-@pytest.mark.parametrize("answer, message", NETWORKS.values(), ids=range(len(NETWORKS)))
-def test_wrong_network_is_named(answer, message):
-    verdict = check.fold_network(answer)
+@pytest.mark.parametrize("answer, message", CONVERTED.values(), ids=range(len(CONVERTED)))
+def test_wrong_conversion_is_named(answer, message):
+    verdict = check.convert(answer)
     assert verdict.startswith("[x]") and message in verdict
 
 
-def slow_but_right(net):
-    """Numbers of its own, found by a matrix that centres."""
-    new = folded(net)
-    width = net[1].out_features
-    centring = torch.eye(width) - 1 / width
-    with torch.no_grad():
-        new[1].weight.copy_(centring @ net[1].weight)
-        new[2].weight.copy_(net[2].weight @ centring)
-    return new
+def by_a_matrix(weights):
+    """Centring as a matrix; a tuple comes back."""
+    width = weights[0].shape[-1]
+    centring = torch.eye(width, dtype=weights[0].dtype) - 1 / width
+    first, *middle, head = weights
+    written = [weight @ centring if number % 2 else weight for number, weight in enumerate(middle)]
+    return (first @ centring, *written, head)
 
 
-def eval_mode_and_torchs_norm(net):
-    """torch's own class; half of the last norm's gain stands in the head."""
-    new = folded(net).eval()
-    last = torch.nn.RMSNorm(new[-3].normalized_shape, eps=new[-3].eps)
-    with torch.no_grad():
-        last.weight.copy_(new[-3].weight / 2)
-        new[-1].weight *= 2
-    new[-3] = last
-    return new
-
-
-@pytest.mark.usefixtures("float64_as_in_the_lessons")
-@pytest.mark.parametrize("answer", [slow_but_right, eval_mode_and_torchs_norm])
-def test_unusual_networks_are_right(answer):
-    assert check.fold_network(answer).startswith("[ok]")
-
-
-@pytest.mark.usefixtures("float64_as_in_the_lessons")
-def test_the_random_net_of_the_check_has_nothing_at_its_start_value():
-    net = check._restless(training.transformer(layers.LayerNorm, depth=1, width=8, heads=2), 0)
-    assert all((parameter != 0).all() and (parameter != 1).all() for parameter in net.parameters())
+@pytest.mark.parametrize("answer", [convert, by_a_matrix])
+def test_right_conversions_are_accepted(answer):
+    assert check.convert(answer).startswith("[ok]")

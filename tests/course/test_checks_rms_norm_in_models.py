@@ -1,9 +1,14 @@
-"""The checks of lesson 03a name the slips people make with 16 bits, and accept rounded answers."""
+"""The checks of lesson 03a name the slips people make, and accept rounded or unusual answers."""
+
+import copy
 
 import pytest
 import torch
 
+from normcourse import training
 from normcourse.checks import rms_norm_in_models as check
+from normlib import layers
+from tests.course.solutions import load
 
 
 def inverse_rms(x, eps):
@@ -86,6 +91,10 @@ GEMMAS = {
         lambda x, s, e: normalized(x, e) * (1 + upcast(s)),
         "comes out as torch.float32",
     ),
+    "no eps": (
+        lambda x, s, e: (normalized(x, 0.0) * (1 + upcast(s))).to(x.dtype),
+        "eps is missing",
+    ),
     "no upcast of x": (
         lambda x, s, e: (x * inverse_rms(x, e) * (1 + upcast(s))).to(x.dtype),
         "bfloat16 outputs differ",
@@ -124,6 +133,9 @@ LOGITS = [
     (3.0, "once too often"),
     (0.375, "do not divide"),
     (72.0, "not squared"),
+    (1536.0, "not both"),
+    (32.0, "each gain counts once"),
+    (-24.0, "the positive number"),
     (25.0, "off by"),
     ("large", "expected a number"),
 ]
@@ -137,3 +149,109 @@ def test_a_wrong_bound_is_named(value, message):
 
 def test_a_bound_may_be_a_tensor():
     assert check.largest_logit(torch.tensor(24)).startswith("[ok]")
+
+
+def folded(net):
+    return load("03a_rms_norm_in_models")["to_rms_norm"](net)
+
+
+def in_place_fold(net):
+    with torch.no_grad():
+        net[1].weight -= net[1].weight.mean(0)
+    return folded(net)
+
+
+@torch.no_grad()
+def last_norm_stays(net):
+    new = folded(net)
+    new[-3] = copy.deepcopy(net[-3])
+    return new
+
+
+@torch.no_grad()
+def embed_centred_along_its_inputs(net):
+    net = copy.deepcopy(net)
+    net[1].weight -= net[1].weight.mean(1, keepdim=True)
+    return folded(net)
+
+
+def another_eps(net):
+    new = folded(net)
+    for module in new.modules():
+        if isinstance(module, layers.RMSNorm):
+            module.eps = 1.0
+    return new
+
+
+def no_norm_at_all(net):
+    new = folded(net)
+    new[-3] = torch.nn.Identity()
+    return new
+
+
+def positions_as_columns(net):
+    new = folded(net)
+    with torch.no_grad():
+        new[2].weight.copy_(net[2].weight - net[2].weight.mean(0))
+    return new
+
+
+def with_something_left_out(left_out):
+    return lambda net: check._converted(net, **left_out)
+
+
+NETWORKS = {
+    text: (with_something_left_out(left_out), text)
+    for text, left_out in check.NETWORK_SLIPS.items()
+}
+NETWORKS |= {
+    "returns the net": (lambda net: net, "LayerNorm left"),
+    "returns nothing": (lambda net: [net], "expected a network"),
+    "writes into the net": (in_place_fold, "has changed"),
+    "leaves the last norm": (last_norm_stays, "1 LayerNorm left"),
+    "one norm is gone": (no_norm_at_all, "expected 3 RMSNorm, found 2"),
+    "embed along axis 1 first": (embed_centred_along_its_inputs, "the logits"),
+    "another eps": (another_eps, "the logits"),
+    "positions along axis 0": (positions_as_columns, "the row is the last axis"),
+}
+
+
+@pytest.mark.usefixtures("float64_as_in_the_lessons")
+@pytest.mark.parametrize("answer, message", NETWORKS.values(), ids=range(len(NETWORKS)))
+def test_wrong_network_is_named(answer, message):
+    verdict = check.fold_network(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def slow_but_right(net):
+    """Numbers of its own, found by a matrix that centres."""
+    new = folded(net)
+    width = net[1].out_features
+    centring = torch.eye(width) - 1 / width
+    with torch.no_grad():
+        new[1].weight.copy_(centring @ net[1].weight)
+        new[2].weight.copy_(net[2].weight @ centring)
+    return new
+
+
+def eval_mode_and_torchs_norm(net):
+    """torch's own class; half of the last norm's gain stands in the head."""
+    new = folded(net).eval()
+    last = torch.nn.RMSNorm(new[-3].normalized_shape, eps=new[-3].eps)
+    with torch.no_grad():
+        last.weight.copy_(new[-3].weight / 2)
+        new[-1].weight *= 2
+    new[-3] = last
+    return new
+
+
+@pytest.mark.usefixtures("float64_as_in_the_lessons")
+@pytest.mark.parametrize("answer", [slow_but_right, eval_mode_and_torchs_norm])
+def test_unusual_networks_are_right(answer):
+    assert check.fold_network(answer).startswith("[ok]")
+
+
+@pytest.mark.usefixtures("float64_as_in_the_lessons")
+def test_the_random_net_of_the_check_has_nothing_at_its_start_value():
+    net = check._restless(training.transformer(layers.LayerNorm, depth=1, width=8, heads=2), 0)
+    assert all((parameter != 0).all() and (parameter != 1).all() for parameter in net.parameters())
