@@ -151,6 +151,12 @@ GRIDS = {
         seeds=TEN,
         slopes={name: [0.2, *STARTS] for name in TUNED},
     ),
+    "capstone_deep_long": grid(  # the same with four times the steps
+        [*NORMS, "dyt", "derf", "skip_init"],
+        {**OPENING, "shortcut": True},
+        ADAM | SGD,
+        rates=[3e-4, *DEEP_RATES[5:]],
+    ),
     "batch_of_2": grid(
         ["batch_norm", "layer_norm"],
         SHALLOW,
