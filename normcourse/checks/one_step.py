@@ -27,8 +27,21 @@ RATE = {  # v: the inputs X, their number N, the smallest and the largest curvat
     "rate: 1/M is the cautious rate; a larger one leaves less of the slowest direction.": (
         lambda v: 1 / v.M
     ),
-    "rate: 2/M is the edge: along the largest curvature nothing is gained any more.": lambda v: (
-        2 / v.M
+    "rate: 2/M is the edge: along the largest curvature nothing is gained any more. "
+    "(If your smallest curvature is 0: X X^T has zeros that X^T X has not.)": lambda v: 2 / v.M,
+    "rate: divide by N, the number of rows, as the loss does; not by N - 1.": lambda v: (
+        2 / (v.M + v.m) * (v.N - 1) / v.N
+    ),
+    "rate: divide by N, the number of rows, not by the number of features.": lambda v: (
+        2 / (v.M + v.m) * v.X.shape[1] / v.N
+    ),
+    "rate: the two parts are exchanged: first the rate, then the share.": lambda v: (
+        (v.M - v.m) / (v.M + v.m)
+    ),
+    "rate: those are variances; the mean belongs to the inputs, and the features work together, so "
+    "take eigenvalues of X^T X / N.": lambda v: _best(v.X.var(0))[0],
+    "rate: take the middle of the smallest and the largest curvature, not the mean of all.": (
+        lambda v: 1 / _curvatures(v.X).mean()
     ),
     "rate: 1/m is made for the smallest curvature; along the largest it explodes.": lambda v: (
         1 / v.m
@@ -148,6 +161,15 @@ UNITS = {  # of the inputs X
     "divided by its largest value, a column keeps its mean; subtract the mean first.": lambda X: (
         X / X.abs().amax(0)
     ),
+    "from 0 to 1 each column keeps a mean, and columns with means are alike; "
+    "subtract each column's mean.": lambda X: (X - X.amin(0)) / (X.amax(0) - X.amin(0)),
+    "divided by its mean, a column has the mean 1, and all columns are alike; "
+    "subtract the mean, and divide by the spread.": lambda X: X / X.mean(0),
+    "one size for all columns leaves the units; so do not divide by the size of all X.": (
+        lambda X: X / X.std()
+    ),
+    "divided by their mean sizes alone, columns with large means stay alike; "
+    "subtract each column's mean first.": lambda X: X / X.abs().mean(0),
     "subtract the mean first: divided first, a column is moved by a mean of the wrong size.": (
         lambda X: X / X.std(0) - X.mean(0)
     ),

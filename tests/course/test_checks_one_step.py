@@ -34,6 +34,11 @@ def of_singular_values(X):
     return 2 / (largest + smallest), (largest - smallest) / (largest + smallest)
 
 
+def of_the_mean(X):
+    curvatures = torch.linalg.eigvalsh(X.T @ X / len(X))
+    return 1 / curvatures.mean(), best()(X)[1]
+
+
 def scaled_in_place(X):
     result = best()(X)
     X /= 2
@@ -44,6 +49,12 @@ RATES = {
     "rate: no N": (best(of=lambda X: X.T @ X), "N is missing"),
     "rate: cautious": (best(rate=lambda m, M: 1 / M), "1/M is the cautious rate"),
     "rate: edge": (best(rate=lambda m, M: 2 / M), "2/M is the edge"),
+    "rate: N - 1": (best(of=lambda X: X.T @ X / (len(X) - 1)), "not by N - 1"),
+    "rate: features": (best(of=lambda X: X.T @ X / X.shape[1]), "not by the number of features"),
+    "exchanged": (lambda X: best()(X)[::-1], "the two parts are exchanged"),
+    "variances": (best(of=lambda X: X.var(0).diag()), "those are variances"),
+    "rate: mean": (of_the_mean, "not the mean of all"),
+    "rows for columns": (best(of=lambda X: X @ X.T / len(X)), "X X^T has zeros"),
     "rate: 1/m": (best(rate=lambda m, M: 1 / m), "along the largest it explodes"),
     "rate: half": (best(rate=lambda m, M: 1 / (M + m)), "1/(M + m) is half of it"),
     "rate: difference": (best(rate=lambda m, M: 2 / (M - m)), "added, not subtracted"),
@@ -180,6 +191,13 @@ UNITS = {
     "mean alone": (lambda X: X - X.mean(0), "the units are not"),
     "variance": (lambda X: (X - X.mean(0)) / X.var(0), "not by the variance"),
     "largest": (lambda X: X / X.abs().amax(0), "divided by its largest value"),
+    "from 0 to 1": (
+        lambda X: (X - X.amin(0)) / (X.amax(0) - X.amin(0)),
+        "from 0 to 1 each column keeps a mean",
+    ),
+    "by the mean": (lambda X: X / X.mean(0), "divided by its mean"),
+    "size of all": (lambda X: X / X.std(), "by the size of all X"),
+    "mean size": (lambda X: X / X.abs().mean(0), "by their mean sizes alone"),
     "order": (lambda X: X / X.std(0) - X.mean(0), "a mean of the wrong size"),
     "zeros": (lambda X: torch.zeros_like(X), "something is lost"),
     "signs": (lambda X: (X - X.mean(0)).sign(), "something is lost"),
