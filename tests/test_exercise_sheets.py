@@ -19,7 +19,7 @@ def test_every_task_and_no_hint(lesson):
         r"^\*\*(\d+)\. .+\*\* · difficulty", "\n".join(lesson.markdown.values()), re.M
     )
     assert tasks == in_lesson
-    assert len(tasks) >= 4
+    assert len(tasks) >= 3
     assert "<details>" not in text
     assert "Hint" not in text
     assert text.count("```python") >= len(tasks) - 1
