@@ -48,6 +48,9 @@ PLACE_SLIPS = {
         "post: the branch reads norm(x); here it reads x.": lambda x, F, norm: norm(x + F(norm(x))),
         "post: the shortcut is missing.": lambda x, F, norm: norm(F(x)),
         "post: there is no norm.": lambda x, F, norm: x + F(x),
+        "post: the norm stands on x alone; here it stands on the whole sum.": (
+            lambda x, F, norm: norm(x) + F(x)
+        ),
     },
     "output": {
         "output: the norm stands on the sum; here only the branch is normalized.": PLACES["post"],
@@ -62,6 +65,12 @@ PLACE_SLIPS = {
             lambda x, F, norm: norm(x + F(norm(x)))
         ),
         "sandwich: the shortcut is missing.": lambda x, F, norm: norm(F(norm(x))),
+        "sandwich: the shortcut goes through the norm. Add x itself, not norm(x).": (
+            lambda x, F, norm: norm(x) + norm(F(norm(x)))
+        ),
+        "sandwich: both norms stand before the branch; one of them stands behind it.": (
+            lambda x, F, norm: x + F(norm(norm(x)))
+        ),
     },
 }
 
@@ -141,6 +150,9 @@ def _stack_slips(x, branches, norms, right) -> dict[str, Tensor]:
         slips[message] = norms[-1](out)
         slips[f"{message} The last norm is missing as well."] = out
     first = x + branches[0](norms[0](x))
+    alone = x + branches[-1](norms[-2](x))
+    shifted = _stack(x, branches, norms[1:], lambda h, F, n: h + F(n(h)))
+    ended = _stack(x, branches, norms, lambda h, F, n: norms[-1](h + F(n(h))))
     to_x = _stack(x, branches, norms, lambda h, F, n: x + F(n(h)))
     shared = _stack(x, branches, norms, lambda h, F, n: h + F(norms[0](h)))
     return slips | {
@@ -151,6 +163,12 @@ def _stack_slips(x, branches, norms, right) -> dict[str, Tensor]:
         "the last norm is missing: nothing normalizes the stream that leaves the stack.": right,
         "the last norm is the one behind the blocks, norms[-1].": norms[-2](right),
         "only the first block ran: is the return inside the loop?": norms[-1](first),
+        "only the last block counts: hand each block's output on to the next one.": (
+            norms[-1](alone)
+        ),
+        "block number k has norms[k]; yours has the next one.": norms[-1](shifted),
+        "the last norm ran behind each block: it stands behind the loop.": ended,
+        "the last norm ran behind each block, and once more at the end.": norms[-1](ended),
     }
 
 
@@ -178,6 +196,13 @@ SIZE_SLIPS = {  # of block k and the branches' mean square b
         1 + b / k
     ),
     "the size grows: that is its inverse.": lambda k, b: 1 / math.sqrt(1 + k * b),
+    "the 1 stands under the root, too: it is the stream's own mean square.": lambda k, b: (
+        1 + math.sqrt(k * b)
+    ),
+    "that multiplies mean squares; here each block adds one.": lambda k, b: (1 + b) ** k,
+    "that is the first row's share in Post-LN; nothing divides this stream.": lambda k, b: (
+        (1 + b) ** (-k / 2)
+    ),
 }
 
 
@@ -209,6 +234,9 @@ RATE_SLIPS = {  # of the step, the warm-up and the peak
         lambda s, w, p: p * min(1.0, (s + 1) / w)
     ),
     "it has to stop rising at the peak.": lambda s, w, p: p * (s + 1) / (w + 1),
+    "behind the warm-up the rate stays at the peak; yours is 0 there.": lambda s, w, p: (
+        p * (s + 1) / (w + 1) * (s <= w)
+    ),
     "that starts at the peak and falls.": lambda s, w, p: p * max(0.0, 1 - (s + 1) / (w + 1)),
     "that is the peak from the first step on: no warm-up.": lambda s, w, p: p,
     "the peak is missing: that is its share.": lambda s, w, p: min(1.0, (s + 1) / (w + 1)),
@@ -223,6 +251,9 @@ RATE_SLIPS = {  # of the step, the warm-up and the peak
     ),
     "that falls again behind the peak; stay there.": (
         lambda s, w, p: p * min((s + 1) / (w + 1), (w + 1) / (s + 1))
+    ),
+    "that falls again behind the peak, with a root; stay there.": (
+        lambda s, w, p: p * min((s + 1) / (w + 1), ((w + 1) / (s + 1)) ** 0.5)
     ),
 }
 
@@ -249,6 +280,9 @@ SCALED_SLIPS = {
     "the branch's input is divided, not its output.": lambda k, x, F, norm: x + F(norm(x)) / k**0.5,
     "the shortcut keeps its size: divide the branch's input alone.": (
         lambda k, x, F, norm: x / k**0.5 + F(norm(x) / k**0.5)
+    ),
+    "the sum is divided; divide the branch's input alone.": (
+        lambda k, x, F, norm: (x + F(norm(x))) / k**0.5
     ),
     "divide behind the norm: a norm undoes what was divided before it.": (
         lambda k, x, F, norm: x + F(norm(x / k**0.5))

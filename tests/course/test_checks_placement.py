@@ -54,6 +54,12 @@ PLACES = {
         but(sandwich=lambda x, F, n: n(x + F(n(x)))),
         "belongs to the branch alone",
     ),
+    "post on x alone": (but(post=lambda x, F, n: n(x) + F(x)), "stands on the whole sum"),
+    "sandwich's shortcut": (
+        but(sandwich=lambda x, F, n: n(x) + n(F(n(x)))),
+        "sandwich: the shortcut goes through the norm",
+    ),
+    "two norms before": (but(sandwich=lambda x, F, n: x + F(n(n(x)))), "both norms stand before"),
     "all are pre": (detached, "that is Pre-LN"),
     "writes into x": (in_place, "changed in place"),
 }
@@ -69,7 +75,34 @@ def stack(step, last=True):
     return student
 
 
+def next_norm(x, branches, norms):
+    h = x
+    for branch, norm in zip(branches, norms[1:], strict=True):
+        h = h + branch(norm(h))
+    return norms[-1](h)
+
+
+def last_norm_in_the_loop(x, branches, norms):
+    h = x
+    for branch, norm in zip(branches, norms, strict=False):
+        h = norms[-1](h + branch(norm(h)))
+    return h
+
+
+def forgets(x, branches, norms):
+    for branch, norm in zip(branches, norms, strict=False):
+        h = x + branch(norm(x))
+    return norms[-1](h)
+
+
 STACKS = {
+    "next norm": (next_norm, "yours has the next one"),
+    "last norm in the loop": (last_norm_in_the_loop, "behind the loop"),
+    "last norm in the loop and behind it": (
+        lambda x, branches, norms: norms[-1](last_norm_in_the_loop(x, branches, norms)),
+        "once more at the end",
+    ),
+    "not handed on": (forgets, "only the last block counts"),
     "post": (stack(lambda h, F, n: n(h + F(h))), "that is Post-LN"),
     "normalized shortcut": (stack(lambda h, F, n: n(h) + F(n(h))), "add h itself"),
     "no shortcut": (stack(lambda h, F, n: F(n(h))), "the shortcut is missing"),
@@ -93,6 +126,9 @@ SIZES = {
     "squared again": (size(lambda k, b: (1 + k * b * b) ** 0.5), "do not square it again"),
     "one too few": (size(lambda k, b: (1 + (k - 1) * b) ** 0.5), "not l - 1"),
     "one block": (size(lambda k, b: (1 + b) ** 0.5), "that is one block"),
+    "start outside": (size(lambda k, b: 1 + (k * b) ** 0.5), "stands under the root"),
+    "product of squares": (size(lambda k, b: (1 + b) ** k), "multiplies mean squares"),
+    "share": (size(lambda k, b: (1 + b) ** (-k / 2)), "share in Post-LN"),
     "inverse": (size(lambda k, b: (1 + k * b) ** -0.5), "that is its inverse"),
     "kept from the first": (size(lambda k, b: math.sqrt(13)), "the result of the first one"),
 }
@@ -102,6 +138,11 @@ RATES = {
     "no cap": (lambda s, w, p: p * (s + 1) / (w + 1), "stop rising"),
     "falls": (lambda s, w, p: p * max(0, 1 - (s + 1) / (w + 1)), "starts at the peak and falls"),
     "constant": (lambda s, w, p: p, "no warm-up"),
+    "0 behind": (lambda s, w, p: _share(s, w, p) if s <= w else 0.0, "yours is 0 there"),
+    "root behind": (
+        lambda s, w, p: p * min((s + 1) / (w + 1), ((w + 1) / (s + 1)) ** 0.5),
+        "with a root",
+    ),
     "share": (lambda s, w, p: min(1, (s + 1) / (w + 1)), "the peak is missing"),
     "square": (lambda s, w, p: p * min(1, ((s + 1) / (w + 1)) ** 2), "yours has a square"),
     "waits": (lambda s, w, p: p if s >= w else 0.0, "stays at 0"),
@@ -127,6 +168,7 @@ SCALED = {
         "the shortcut keeps its size",
     ),
     "from 0": (lambda k, x, F, n: x + F(n(x) / (k + 1) ** 0.5), "counted from 1"),
+    "sum divided": (lambda k, x, F, n: (x + F(n(x))) / k**0.5, "the sum is divided"),
     "no shortcut": (lambda k, x, F, n: F(n(x) / k**0.5), "the shortcut is missing"),
 }
 
