@@ -48,6 +48,8 @@ SIGMOID = {  # of eps e
     "use the natural logarithm, not that of base 10.": lambda e: (
         _sigmoid_threshold(e) / math.log(10)
     ),
+    "a root or a logarithm of a number that has none: is y between 0 and 1? "
+    "The quadratic formula divides by 2.": lambda e: math.nan,
 }
 TANH = {  # of alpha a and eps e
     "alpha is missing from the slope: it is alpha (1 - tanh^2), "
@@ -67,6 +69,18 @@ TANH = {  # of alpha a and eps e
         math.atanh(math.sqrt(1 - e * a)) / a
     ),
     "that is the sigmoid's threshold.": lambda a, e: _sigmoid_threshold(e),
+    "the slope of tanh is 1 - y^2, without the sigmoid's factor 4.": lambda a, e: (
+        math.atanh(_root(e / a)) / a
+    ),
+    "that is tanh(alpha x) over alpha: invert tanh with math.atanh.": lambda a, e: (
+        math.sqrt(1 - e / a) / a
+    ),
+    "the inverse of tanh is math.atanh, not math.tanh.": lambda a, e: (
+        math.tanh(math.sqrt(1 - e / a)) / a
+    ),
+    "that is the other root, where x is negative; the answer is a size, so turn the sign.": (
+        lambda a, e: -math.atanh(math.sqrt(1 - e / a)) / a
+    ),
     "that is the tail's approximation 4 alpha exp(-2 alpha x) = eps; solve exactly.": (
         lambda a, e: math.log(4 * a / e) / (2 * a)
     ),
@@ -77,7 +91,8 @@ TANH = {  # of alpha a and eps e
 def sigmoid_threshold(student) -> None:
     """student(eps): the |x| beyond which the sigmoid's slope is below eps, else 0.0."""
     slips = {message: wrong(EPS) for message, wrong in SIGMOID.items()}
-    expect(student(EPS), _sigmoid_threshold(EPS), slips, "the threshold")
+    got = _or_nan(student, EPS, errors=ValueError)
+    expect(got, _sigmoid_threshold(EPS), slips, "the threshold")
     expect(student(0.1), _sigmoid_threshold(0.1), what="the threshold for eps = 0.1")
     slips = {
         "no slope of the sigmoid reaches 0.3: every x is beyond the threshold. Return 0.0.": (
@@ -128,6 +143,12 @@ VARIANCES = {  # of n inputs and the slope a
     "a slope lets more through, so the variance must get smaller.": lambda n, a: 2 * (1 + a**2) / n,
     "both halves add: 1 + a^2, not 1 - a^2.": lambda n, a: 2 / ((1 - a**2) * n),
     "n is missing: z is a sum of n products.": lambda n, a: 2 / (1 + a**2),
+    "the negative values, too, are only half of all: (1 + a^2) / 2, not 1/2 + a^2.": (
+        lambda n, a: 1 / ((0.5 + a**2) * n)
+    ),
+    "n multiplies the whole bracket, 1 + a^2.": lambda n, a: 2 / (n + a**2),
+    "divide by 1 + a^2; do not multiply by 1 - a^2.": lambda n, a: 2 * (1 - a**2) / n,
+    "divide by 1 + a^2; do not multiply by 1 - a.": lambda n, a: 2 * (1 - a) / n,
     "that is torch's default for nn.Linear, which keeps nothing.": lambda n, a: 1 / (3 * n),
 }
 
@@ -139,11 +160,11 @@ def variance(student) -> None:
     calls(student, lambda n, a: 2 / ((1 + a**2) * n), *cases, slips=VARIANCES, what="the variance")
 
 
-def _or_nan(student, *arguments):
+def _or_nan(student, *arguments, errors=(ValueError, TypeError, ZeroDivisionError)):
     """NaN where the student's formula takes the root or the logarithm of a number that has none."""
     try:
         return student(*arguments)
-    except (ValueError, TypeError, ZeroDivisionError):
+    except errors:
         return math.nan
 
 
@@ -179,6 +200,14 @@ SWISH = {
     "in x: the slope of s belongs to the place beta x, not to x.": (
         _wrong_in_x(lambda x, beta, s: s + beta * x * measures.sigmoid_slope(x))
     ),
+    "in x: the slope of the sigmoid is s (1 - s), not s^2.": (
+        _wrong_in_x(lambda x, beta, s: s + beta * x * s**2)
+    ),
+    "in x: the slope of the sigmoid is s (1 - s), not 1 - s.": (
+        _wrong_in_x(lambda x, beta, s: s + beta * x * (1 - s))
+    ),
+    "in x: that is the slope of the sigmoid alone; the factor x in front asks for the product "
+    "rule.": (_wrong_in_x(lambda x, beta, s: beta * s * (1 - s))),
     "in beta: one x stands in front of s, the chain rule brings a second one: x^2.": (
         _wrong_in_beta(lambda x, beta, s: x * s * (1 - s))
     ),
@@ -210,10 +239,10 @@ def swish_slopes(student) -> None:
 
 @exercise("Exercise 5 (repair the sigmoid)")
 def repaired(student) -> None:
-    """student: (a, b, c), for which a sigmoid(b x) + c
+    """student: (A, B, C), for which A sigmoid(B x) + C
     hands a gradient on with a factor of 0.9 to 1.1.
     """
-    a, b, c = (_real(part, name) for part, name in zip(parts(student, *"abc"), "abc", strict=True))
+    a, b, c = (_real(part, name) for part, name in zip(parts(student, *"ABC"), "ABC", strict=True))
     steepest = a * b / 4
     if (a, b, c) == (1.0, 1.0, 0.0):
         raise Slip("that is the sigmoid as it was: its factor per layer is far below 1.")
@@ -227,16 +256,16 @@ def repaired(student) -> None:
     )
     if abs(steepest) < 0.9:
         raise Slip(
-            f"{size}: the steepest slope, a b / 4, is {steepest:.2f}; a gradient needs about 1."
+            f"{size}: the steepest slope, A B / 4, is {steepest:.2f}; a gradient needs about 1."
         )
     if abs(a / 2 + c) > 0.1 * abs(a):
         raise Slip(
             f"{size}: at x = 0 the curve is {a / 2 + c:.2f}. Its outputs are not centred, "
             "so the next "
-            "inputs lie far from 0, where it is flat: choose c so that it is 0 there."
+            "inputs lie far from 0, where it is flat: choose C so that it is 0 there."
         )
     raise Slip(
-        f"{size}: at 0 the slope a b / 4 is {steepest:.2f}, which is too steep for these weights."
+        f"{size}: at 0 the slope A B / 4 is {steepest:.2f}, which is too steep for these weights."
     )
 
 

@@ -51,6 +51,7 @@ SIGMOID = {
     "tail": (lambda e: -math.log(e), "the tail's approximation"),
     "half": (lambda e: exact(e) / 2, "without a factor 1/2"),
     "base 10": (lambda e: exact(e) / math.log(10), "natural logarithm"),
+    "not halved": (lambda e: math.log((1 + root(e)) / -root(e)), "divides by 2"),
     "everywhere forgotten": (exact, "no slope of the sigmoid reaches 0.3"),
     "a table for one eps": (lambda e: exact(0.01) if e < 0.2 else 0.0, "eps = 0.1"),
 }
@@ -73,6 +74,10 @@ TANH = {
     ),
     "sigmoid": (lambda a, e: exact(e), "the sigmoid's threshold"),
     "tail": (lambda a, e: math.log(4 * a / e) / (2 * a), "the tail's approximation"),
+    "the sigmoid's 4": (lambda a, e: math.atanh(root(e / a)) / a, "without the sigmoid's factor"),
+    "not inverted": (lambda a, e: math.sqrt(1 - e / a) / a, "invert tanh with math.atanh"),
+    "tanh for its inverse": (lambda a, e: math.tanh(math.sqrt(1 - e / a)) / a, "not math.tanh"),
+    "other root": (lambda a, e: -no_case(a, e), "turn the sign"),
     "everywhere forgotten": (no_case, "no slope reaches 0.7"),
     "everywhere forgotten, in torch": (by_torch, "no slope reaches 0.7"),
     "everywhere as -1": (minus_one_everywhere, "off by up to 1"),
@@ -117,6 +122,9 @@ SWISH = {
         slopes(lambda x, b, s: s + b * x * torch.sigmoid(x) * torch.sigmoid(-x)),
         "belongs to the place beta x",
     ),
+    "s squared": (slopes(lambda x, b, s: s + b * x * s * s), "not s^2"),
+    "1 - s": (slopes(lambda x, b, s: s + b * x * (1 - s)), "not 1 - s"),
+    "sigmoid alone": (slopes(lambda x, b, s: b * s * (1 - s)), "the product rule"),
     "one x in beta": (slopes(None, lambda x, b, s: x * s * (1 - s)), "brings a second one: x^2"),
     "beta in beta": (slopes(None, lambda x, b, s: b * x**2 * s * (1 - s)), "not beta times x"),
     "s for its slope": (slopes(None, lambda x, b, s: x**2 * s), "replaced by its slope"),
@@ -138,7 +146,7 @@ REPAIRED = {
     "wrong side": ((2, 2, 1), "not centred"),
     "too steep": ((4, 4, -2), "too steep"),
     "flat": ((0.5, 1, -0.25), "a gradient needs about 1"),
-    "two numbers": ((2, 2), "expected a tuple (a, b, c)"),
+    "two numbers": ((2, 2), "expected a tuple (A, B, C)"),
     "text": (("2", 2, -1), "expected a number"),
 }
 VARIANCES = {
@@ -151,6 +159,10 @@ VARIANCES = {
     "not inverted": (lambda n, a: n * (1 + a * a) / 2, "you need its inverse"),
     "multiplied": (lambda n, a: 2 * (1 + a * a) / n, "the variance must get smaller"),
     "no n": (lambda n, a: 2 / (1 + a * a), "n is missing"),
+    "half forgotten": (lambda n, a: 1 / (0.5 + a * a) / n, "only half of all"),
+    "bracket": (lambda n, a: 2 / (n + a * a), "the whole bracket"),
+    "multiplied by 1 - a^2": (lambda n, a: 2 * (1 - a * a) / n, "do not multiply by 1 - a^2"),
+    "multiplied by 1 - a": (lambda n, a: 2 * (1 - a) / n, "do not multiply by 1 - a"),
     "torch's default": (lambda n, a: 1 / (3 * n), "torch's default"),
 }
 WRONG = {
