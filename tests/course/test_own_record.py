@@ -34,15 +34,8 @@ TIMES = {"formula": 5.0, "torch": 1.25, "compile": 2.0, "fused": 1.5, "copy": 1.
 CELLS = ("records", "copy-speed", "predict-02", "predict-02-answer")
 CELLS += ("norms-figure", "norms-table")
 SIDE_CELLS = ("predict-01", "predict-01-answer", "count-mode", "count-function")
-SIDE_CELLS += (
-    "count-norms",
-    "count-run",
-    "closed-run",
-    "dyt-cpu",
-    "roof-points",
-    "roof-figure",
-    "rsqrt",
-)
+SIDE_CELLS += ("count-norms", "count-run", "closed-run", "dyt-cpu")
+SIDE_CELLS += ("roof-points", "roof-figure", "rsqrt")
 SIDE_CELLS += ("predict-02", "fuse-new-memory", "predict-02-answer", "fuse-ratios")
 
 
