@@ -50,6 +50,16 @@ JACOBIANS = {
     "the factor p_j is missing beside the diagonal.": lambda p: (
         p.diag_embed() - p[..., :, None].expand(_outer(p).shape)
     ),
+    "beside the diagonal the sign is minus: a larger logit lowers the other weights.": lambda p: (
+        (p * (1 - p)).diag_embed() + _outer(p) - _outer(p).diagonal(dim1=-2, dim2=-1).diag_embed()
+    ),
+    "row i has the factor p_i in front, and p_j in the bracket.": lambda p: (
+        p[..., None, :] * (torch.eye(p.shape[-1], dtype=p.dtype) - p[..., None, :])
+    ),
+    "row i has p_i in front, but p_j in the bracket, not p_i.": lambda p: (
+        p[..., :, None] * (torch.eye(p.shape[-1], dtype=p.dtype) - p[..., :, None])
+    ),
+    "p are weights already; do not apply the softmax again.": lambda p: _jacobian(p.softmax(-1)),
     "the factor p_i in front is missing; yours is the derivative of ln p.": lambda p: (
         torch.eye(p.shape[-1], dtype=p.dtype) - p[..., None, :]
     ),
@@ -100,6 +110,8 @@ SOFTCAP = {
             "divide by 50 once, not squared.": BEND / KAPPA**2,
             "the factor 4 / (3 sqrt(3)) is missing.": 1 / KAPPA,
             "a factor 2 is missing, that of 2 t (1 - t^2).": BEND / 2 / KAPPA,
+            "2 t (1 - t^2) has its factor 2 already: twice too large.": 2 * BEND / KAPPA,
+            "the slope does change, from 1 at 0 to nearly 0 far out.": 0.0,
             "that is the Lipschitz constant.": 1.0,
         },
     ),
@@ -153,6 +165,9 @@ ATTENTION = {
     "there is no cap in it.": lambda v: attend(v.logits),
     "divide the logits by sqrt(d).": lambda v: attend(v.cap_of(v.logits * v.root)),
     "divide by sqrt(d), not by d.": lambda v: attend(v.cap_of(v.logits / v.root)),
+    "sqrt(d) has the width d of a query, not the number of tokens.": lambda v: attend(
+        v.cap_of(v.logits * v.root / math.sqrt(len(v.logits)))
+    ),
     "scale first, then cap; in your order the cap is cap / sqrt(d).": lambda v: attend(
         v.cap_of(v.logits * v.root) / v.root
     ),

@@ -41,6 +41,16 @@ WRONG_JACOBIANS = {
         lambda p: (torch.diag_embed(p) - outer(p)) / p.unsqueeze(-1),
         "in front is missing",
     ),
+    "plus beside the diagonal": (
+        lambda p: torch.where(eye(p) > 0, (p - p**2).unsqueeze(-1), outer(p)),
+        "the sign is minus",
+    ),
+    "p_j for p_i": (lambda p: (eye(p) - p.unsqueeze(-2)) * p.unsqueeze(-2), "row i has the factor"),
+    "p_i for p_j": (lambda p: (eye(p) - p.unsqueeze(-1)) * p.unsqueeze(-1), "but p_j"),
+    "softmax again": (
+        lambda p: torch.diag_embed(p.softmax(-1)) - outer(p.softmax(-1)),
+        "weights already",
+    ),
     "halved": (lambda p: (torch.diag_embed(p) - outer(p)) / 2, "off by"),
     "one row only": (lambda p: torch.diag(p.flatten()) - torch.outer(*[p.flatten()] * 2), "shape"),
 }
@@ -85,6 +95,8 @@ WRONG_NUMBERS = [
     (2, 0.02, "4 / (3 sqrt(3))"),
     (2, BEND / 100, "factor 2"),
     (2, 1.0, "Lipschitz"),
+    (2, BEND / 25, "twice too large"),
+    (2, 0.0, "does change"),
 ]
 
 
@@ -142,6 +154,10 @@ ATTENTIONS = {  # of the products, the cap, and the root of the width
     ),
     "scaled by d": (lambda raw, c, r: masked(cap_of(raw / r**2, c)).softmax(-1), "not by d"),
     "scaled last": (lambda raw, c, r: masked(cap_of(raw, c) / r).softmax(-1), "scale first"),
+    "scaled by the tokens": (
+        lambda raw, c, r: masked(cap_of(raw / len(raw) ** 0.5, c)).softmax(-1),
+        "number of tokens",
+    ),
     "no mask": (lambda raw, c, r: cap_of(raw / r, c).softmax(-1), "no causal mask"),
     "blind to itself": (
         lambda raw, c, r: masked(cap_of(raw / r, c), 0).softmax(-1),
