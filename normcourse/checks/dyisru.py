@@ -96,6 +96,8 @@ def _bernoulli_slips(x: Tensor, u: Tensor, d: int) -> dict[str, Tensor]:
         ),
         "1/D is missing: y^2/D times y^-2 leaves 1/D.": -2 / x * u,
         "1/D, not 1: the bracket of the equation is 1 - y^2/D.": -2 / x * (u - 1),
+        "1/D, not D: the bracket of the equation is 1 - y^2/D.": -2 / x * (u - d),
+        "that is the derivative of y^-2 by y: the chain rule multiplies it by y'.": -2 * u**1.5,
         "1/D, not 1/sqrt(D).": -2 / x * (u - d**-0.5),
         "1/D is subtracted: the bracket of the equation is 1 - y^2/D.": -2 / x * (u + 1 / d),
         "divide by x, do not multiply.": -2 * x * (u - 1 / d),
@@ -138,6 +140,8 @@ def another_exponent(answer) -> None:
             (1 / a**3 + c / x**3) ** sympy.Rational(-1, 3)
         ),
         "that is y^4; one root is left.": (a * x) ** 4 / body,
+        "that is y^2; one root is left.": (a * x) ** 2 / sympy.sqrt(body),
+        "that is y^2, written with u: one root is left.": 1 / sympy.sqrt(1 / a**4 + c / x**4),
         "the integrating factor is x^4: from u = y^-4 a factor 4 comes down.": (
             a * (x / (x + c)) ** fourth
         ),

@@ -31,6 +31,26 @@ def fair(student) -> None:
         "the gains are there, the biases are missing.": (
             lambda *case: _fair(*case, line=_gains_alone)
         ),
+        "the gain is that of a line with a bias, but the bias is not added.": (
+            lambda *case: _fair(*case, line=_bias_left_out)
+        ),
+        "the bias is what the means leave: subtract the gain times the mean of h.": (
+            lambda *case: _fair(*case, line=_bias_is_mean)
+        ),
+        "the gain is divided by the variance of h, not of y.": (
+            lambda *case: _fair(*case, line=_variance_of_y)
+        ),
+        "the gain is divided by the variance of h, not by its root.": (
+            lambda *case: _fair(*case, line=_by_deviation)
+        ),
+        "the knee is fitted to the new rows, which only the score may see.": (
+            lambda curve, x, y, new_x, new_y: _fair(
+                curve, x, y, new_x, new_y, knee=_knee_of(curve, new_x, new_y)
+            )
+        ),
+        "that is the knee: use it, and return the error on the new rows.": (
+            lambda curve, x, y, *_: _knee_of(curve, x, y)
+        ),
         "the biases are there, the gains are missing.": (
             lambda *case: _fair(*case, line=_biases_alone)
         ),
@@ -96,6 +116,36 @@ def _fair(curve, x, y, new_x, new_y, *, knee=None, line=None, knee_line=None, re
 def _line(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     centred = h - h.mean(0)
     w = (centred * y).sum(0) / centred.square().sum(0)
+    return w, y.mean(0) - w * h.mean(0)
+
+
+def _knee_of(curve, x: Tensor, y: Tensor) -> float:
+    def loss(knee):
+        w, b = _line(curve(x / knee), y)
+        return float(measures.relative_error(w * curve(x / knee) + b, y))
+
+    return measures.best_knee(loss, x)
+
+
+def _bias_left_out(h: Tensor, y: Tensor) -> tuple[Tensor, float]:
+    w, _ = _line(h, y)
+    return w, 0.0
+
+
+def _bias_is_mean(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    w, _ = _line(h, y)
+    return w, y.mean(0)
+
+
+def _variance_of_y(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    centred = h - h.mean(0)
+    w = (centred * y).mean(0) / y.var(0, correction=0)
+    return w, y.mean(0) - w * h.mean(0)
+
+
+def _by_deviation(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    centred = h - h.mean(0)
+    w = (centred * y).mean(0) / h.std(0, correction=0)
     return w, y.mean(0) - w * h.mean(0)
 
 
@@ -174,9 +224,15 @@ def off_diagonal(answer) -> None:
     d = sympy.Symbol("D", positive=True)
     slips = {
         "that is e^2: the share compares lengths, so take the root.": 1 / d,
-        "that is the share of the diagonal, sqrt(1 - e^2); the rest is asked for.": (
+        "that is the size of what lies off the diagonal, not yet divided by the size of the whole "
+        "matrix. (The share of the diagonal is the same number; it is not asked for.)": (
             sympy.sqrt(1 - 1 / d)
         ),
+        "add up squares, not sizes, and take the roots at the end.": sympy.Rational(1, 2),
+        "below stands the root of one sum over all entries, not a sum of two roots.": (
+            1 / (1 + sympy.sqrt(d - 1))
+        ),
+        "that holds for one D: leave D in the expression.": sympy.Rational(1, 4),
         "the share of what? Off the diagonal lie D (D - 1) squares of 1/D^2; the whole has D - 1, "
         "with the diagonal.": 1 / sympy.sqrt(d - 1),
         "the whole matrix has D - 1, not D: its diagonal entries are 1 - 1/D.": (

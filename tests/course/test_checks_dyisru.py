@@ -23,6 +23,8 @@ LINES = {
     "no 2": (lambda x, u, d: -(u - 1 / d) / x, "factor 2 is missing"),
     "homogeneous": (lambda x, u, d: -2 / x * u, "1/D is missing"),
     "1 for 1/D": (lambda x, u, d: -2 / x * (u - 1), "1/D, not 1:"),
+    "D for 1/D": (lambda x, u, d: -2 / x * (u - d), "1/D, not D:"),
+    "y' is missing": (lambda x, u, d: -2 * u**1.5, "multiplies it by y'"),
     "1/√D": (lambda x, u, d: -2 / x * (u - d**-0.5), "not 1/sqrt(D)"),
     "plus": (lambda x, u, d: -2 / x * (u + 1 / d), "1/D is subtracted"),
     "times x": (lambda x, u, d: -2 * x * (u - 1 / d), "do not multiply"),
@@ -151,6 +153,8 @@ BACKWARDS = {
 
 
 CURVES = {
+    "y^2": ((A * X) ** 2 / sympy.sqrt(BODY), "that is y^2; one root"),
+    "y^2 by u": (1 / sympy.sqrt(1 / A**4 + C / X**4), "that is y^2, written"),
     "square root": (A * X / sympy.sqrt(BODY), "the root is the fourth"),
     "DyISRU": (A * X / sympy.sqrt(X**2 + C), "that is DyISRU"),
     "no level": (X / BODY**FOURTH, "the level is missing"),

@@ -42,6 +42,28 @@ def raw_line(h, y):
     return w, (y - w * h).mean(0)
 
 
+def without_bias(h, y):
+    return line_of(h, y)[0], 0
+
+
+def mean_as_bias(h, y):
+    return line_of(h, y)[0], y.mean(0)
+
+
+def divided_by(size):
+    """The slip of a gain that is the covariance over something else than the variance of h."""
+
+    def line(h, y):
+        w = ((h - h.mean(0)) * (y - y.mean(0))).sum(0) / size(h, y)
+        return w, y.mean(0) - w * h.mean(0)
+
+    return line
+
+
+def knee_from_new(curve, x, y, new_x, new_y):
+    return scored(knee=fit(line_of, curve, new_x, new_y))(curve, x, y, new_x, new_y)
+
+
 def line_of_row(h, y):
     w, b = line_of(h.T, y.T)
     return w[:, None], b[:, None]
@@ -76,6 +98,12 @@ COMPARISONS = {
     "knee 1": (scored(knee=1.0), "the knee is not fitted"),
     "one level": (scored(level_of), "one level for all"),
     "no biases": (scored(gains_of), "the biases are missing"),
+    "bias left out": (scored(without_bias), "is not added"),
+    "bias is the mean": (scored(mean_as_bias), "what the means leave"),
+    "variance of y": (scored(divided_by(lambda h, y: len(y) * y.var(0, correction=0))), "not of y"),
+    "deviation": (scored(divided_by(lambda h, y: len(h) * h.std(0, correction=0))), "by its root"),
+    "knee from new rows": (knee_from_new, "knee is fitted to the new rows"),
+    "the knee": (lambda f, x, y, *_: fit(line_of, f, x, y), "that is the knee"),
     "no gains": (scored(lambda h, y: (1, (y - h).mean(0))), "the gains are missing"),
     "not centred": (scored(raw_line), "covariance over variance"),
     "per row": (row_lines, "to each row"),
@@ -92,7 +120,9 @@ COMPARISONS = {
 
 SHARES = {
     "squared": (1 / D, "take the root"),
-    "the diagonal": (sympy.sqrt(1 - 1 / D), "share of the diagonal"),
+    "not divided, or the diagonal": (sympy.sqrt(1 - 1 / D), "not yet divided"),
+    "sizes added": (sympy.Rational(1, 2), "squares, not sizes"),
+    "two roots added": (1 / (1 + sympy.sqrt(D - 1)), "not a sum of two roots"),
     "of the diagonal": (1 / sympy.sqrt(D - 1), "the share of what"),
     "whole is D": (sympy.sqrt((1 - 1 / D) / D), "D - 1, not D"),
     "one entry squared": (1 / D**2, "its square is 1/D^2"),
@@ -100,7 +130,7 @@ SHARES = {
     "D entries": (1 / sympy.sqrt(D * (D - 1)), "not D."),
     "squares, diagonal": (1 / (D - 1), "and the root"),
     "one triangle": (1 / sympy.sqrt(2 * D), "both triangles"),
-    "a number": (0.25, "off by"),
+    "a number": (0.25, "leave D"),
 }
 
 PAIRS = {
