@@ -49,6 +49,9 @@ def steepest(student) -> None:
         "the variance at the steepest point is 0, not eps: the samples are equal.": (
             lambda eps: eps / (2 * (2 * eps) ** 1.5)
         ),
+        "eps is the argument; yours is the slope at 1e-5, whatever it is.": (
+            lambda eps: 0.5 * 1e-5**-0.5
+        ),
         "that is the slope in the OTHER sample: it is negative.": lambda eps: -0.5 * eps**-0.5,
     }
     calls(
@@ -142,6 +145,16 @@ def _unbiased(dy, x, weight, eps):
     return (g - g.mean(0) - _along(g, (x - x.mean(0)) / s)) / s
 
 
+def _variance_for_s(dy, x, weight, eps):
+    g = weight * dy
+    s = x.var(0, correction=0) + eps
+    return (g - g.mean(0) - _along(g, (x - x.mean(0)) / s)) / s
+
+
+def _of_layer_norm(dy, x, weight, eps):
+    return _input_gradient((weight * dy).T, x.T, torch.ones(len(x)), eps).T
+
+
 def _no_eps(dy, x, weight, eps):
     return _changed(lambda g, xhat, m: g - g.mean(0) - _along(g, xhat))(dy, x, weight, 0.0)
 
@@ -198,6 +211,9 @@ GRADIENT_SLIPS = {
         lambda g, xhat, m: g - g.mean(0) + _along(g, xhat)
     ),
     "the batch's variance is biased: divide by m, not by m - 1.": _unbiased,
+    "s is the root of the variance plus eps; yours is without the root.": _variance_for_s,
+    "all statistics run over the batch, dim 0; yours run over the features, "
+    "which is LayerNorm.": _of_layer_norm,
     "eps is missing in s.": _no_eps,
 }
 
@@ -288,7 +304,12 @@ FOLD_SLIPS = {
 
 
 def _layer(
-    batch_correction=0, buffer_correction=1, frozen=False, one_pass=False, eval_updates=False
+    batch_correction=0,
+    buffer_correction=1,
+    frozen=False,
+    one_pass=False,
+    eval_updates=False,
+    forgets=(),
 ):
     """F.batch_norm for vectors (N, C); every argument that is not its default is a bug."""
 
@@ -298,7 +319,11 @@ def _layer(
         if one_pass:
             var = source.square().mean(0) - mean.square()
         used_mean, used_var = (mean, var) if training else (running_mean, running_var)
-        y = (x - used_mean) / torch.sqrt(used_var + eps) * weight + bias
+        y = (x - used_mean) / torch.sqrt(used_var + eps)
+        if "gain" not in forgets:
+            y = y * weight
+        if "bias" not in forgets:
+            y = y + bias
         if training or eval_updates:
             with torch.no_grad():
                 running_mean.lerp_(mean, momentum)
@@ -325,6 +350,8 @@ PATIENTS = {  # layer: what its author's tests did not look at
     _layer(one_pass=True): (
         "its variance is mean(x^2) - mean(x)^2, which cancels. Try data with a mean of a million."
     ),
+    _layer(forgets=("gain",)): ("it forgets the gain. Compare y, with gains that are not 1."),
+    _layer(forgets=("bias",)): ("it forgets the bias. Compare y, with biases that are not 0."),
 }
 
 

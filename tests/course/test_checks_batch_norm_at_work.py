@@ -39,6 +39,18 @@ def unbiased(dy, x, weight, eps):
     return (g - g.mean(0) - xhat_part(g, xhat)) / s
 
 
+def without_root(dy, x, weight, eps):
+    g, s = weight * dy, x.var(0, correction=0) + eps
+    xhat = (x - x.mean(0)) / s
+    return (g - g.mean(0) - xhat_part(g, xhat)) / s
+
+
+def layer_norm(dy, x, weight, eps):
+    g, s = weight * dy, torch.sqrt(x.var(1, correction=0, keepdim=True) + eps)
+    xhat = (x - x.mean(1, True)) / s
+    return (g - g.mean(1, True) - xhat * (g * xhat).mean(1, True)) / s
+
+
 def three_terms(d, x, w, g, h, s):  # right
     return (g - g.mean(0) - xhat_part(g, h)) / s
 
@@ -113,6 +125,8 @@ GRADIENT = {
         gradient(lambda d, x, w, g, h, s: (g + g.mean(0) + xhat_part(g, h)) / s),
         "subtracted; yours are added",
     ),
+    "no root": (without_root, "yours is without the root"),
+    "LayerNorm": (layer_norm, "all statistics run over the batch"),
     "unbiased variance": (unbiased, "divide by m, not by m - 1"),
     "no eps": (
         lambda dy, x, w, eps: gradient(three_terms)(dy, x, w, 0.0),
@@ -142,6 +156,7 @@ SLOPE = {
     "zero": (lambda eps: 0.0, "Look where they are equal"),
     "two inside": (lambda eps: 1 / (2 * eps) ** 0.5, "outside of the root"),
     "quarter": (lambda eps: 1 / (4 * eps**0.5), "halves twice"),
+    "one eps": (lambda eps: 0.5 / 1e-5**0.5, "eps is the argument"),
     "other sample": (lambda eps: -1 / (2 * eps**0.5), "in the OTHER sample"),
 }
 

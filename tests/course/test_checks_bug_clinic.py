@@ -10,19 +10,21 @@ from normlib import functional
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
-def compare(parts, offsets=(0.0,), modes=(True, False), rtol=1e-6, atol=1e-8):
+def compare(parts, offsets=(0.0,), modes=(True, False), rtol=1e-6, atol=1e-8, gain=None, bias=None):
     """A test for the clinic that looks at these parts, offsets and modes only."""
 
     def student(layer):
         generator = torch.Generator().manual_seed(5)
         draws = torch.randn(4, 6, 3, generator=generator)
+        weight = draws[1, 2] if gain is None else torch.full((3,), gain)
+        shift = draws[1, 3] if bias is None else torch.full((3,), bias)
         for offset in offsets:
             for mode in modes:
                 results = []
                 for function in (layer, F.batch_norm):
                     x = (draws[0] + offset).requires_grad_()
                     mean, var = draws[1, 0].clone(), draws[1, 1].exp()
-                    y = function(x, mean, var, draws[1, 2], draws[1, 3], mode, 0.1, 1e-5)
+                    y = function(x, mean, var, weight, shift, mode, 0.1, 1e-5)
                     dx = torch.autograd.grad(y, x, draws[2])[0]
                     results.append({"y": y, "mean": mean, "var": var, "dx": dx})
                 for part in parts:
@@ -49,6 +51,9 @@ CLINIC = {
     "no gradient": (compare(("y", "mean", "var")), "Compare the gradient in x"),
     "training only": (compare(ALL, modes=(True,)), "it updates the buffers in evaluation"),
     "no large mean": (compare(ALL), "Try data with a mean of a million"),
+    "gains of 1": (compare(ALL, offsets=(0.0, 1e6), gain=1.0), "it forgets the gain"),
+    "biases of 0": (compare(ALL, offsets=(0.0, 1e6), bias=0.0), "it forgets the bias"),
+    "no output": (compare(("mean", "var", "dx"), offsets=(0.0, 1e6)), "it forgets the bias"),
 }
 
 
