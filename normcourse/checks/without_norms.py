@@ -35,6 +35,9 @@ def growth(answer) -> None:
             (1 + 2 * alpha**2) ** (blocks / 2)
         ),
         "that is one block.": 1 + 2 * alpha**2,
+        "K blocks multiply K times: a power of the factor, not K times it.": (
+            blocks * (1 + 2 * alpha**2)
+        ),
         "the shortcut is missing: it adds the mean square of x itself.": (2 * alpha**2) ** blocks,
         "the branch has two Linear layers and one ReLU: 2, then 1/2, then 2 again make 2, not 4.": (
             (1 + 4 * alpha**2) ** blocks
@@ -67,6 +70,9 @@ def fixup_factor(answer) -> None:
         "m layers, once: the last one is not scaled, and the scale counts twice.": (
             blocks ** (-1 / layers)
         ),
+        "K r^(2m-2) has to be 1: take the root of order 2m - 2, not the power.": (
+            blocks ** (2 - 2 * layers)
+        ),
         "twice m - 1 is 2 m - 2.": blocks ** (-1 / (2 * layers - 1)),
         "K r^(2m-2) has to be 1: r is a power of K, not 1/(2 m - 2) of it.": (
             1 / (blocks * (2 * layers - 2))
@@ -95,8 +101,21 @@ def derf_backward(student) -> None:
             lambda dy, x, alpha, shift: _derf_with(dy, x, alpha, shift, argument=alpha * x)
         ),
         "that is the derivative of tanh.": _tanh_backward,
+        "erf itself is not asked for, but its derivative: 2/sqrt(pi) exp(-u^2).": _erf_itself,
+        "the shift stands outside of the product: u = alpha x + s, not alpha (x + s).": (
+            lambda dy, x, alpha, shift: _derf_with(
+                dy, x, alpha, shift, argument=alpha * (x + shift)
+            )
+        ),
+        "the factor is 2 divided by the root of pi, not by pi.": (
+            lambda *case: _derf_with(*case, factor=2 / math.pi)
+        ),
         "dx: the chain rule leaves the factor alpha.": (
             lambda *case: _derf_changed(*case, dx=lambda dx, alpha: dx / alpha)
+        ),
+        "the order is dx, dalpha, dshift: the last two are exchanged.": _derf_exchanged,
+        "dalpha: alpha is not a factor here: the derivative of alpha x + s by alpha is x.": (
+            _derf_alpha_twice
         ),
         "dalpha: x is missing, the derivative of alpha x + s by alpha.": (
             lambda *case: _derf_changed(*case, alpha_from_shift=True)
@@ -147,6 +166,21 @@ def _tanh_backward(dy, x, alpha, shift) -> tuple:
     return slope * alpha, (slope * x).sum(), slope.sum()
 
 
+def _erf_itself(dy, x, alpha, shift) -> tuple:
+    slope = dy * torch.erf(alpha * x + shift)
+    return slope * alpha, (slope * x).sum(), slope.sum()
+
+
+def _derf_exchanged(dy, x, alpha, shift) -> tuple:
+    dx, by_alpha, by_shift = _derf(dy, x, alpha, shift)
+    return dx, by_shift, by_alpha
+
+
+def _derf_alpha_twice(dy, x, alpha, shift) -> tuple:
+    dx, by_alpha, by_shift = _derf(dy, x, alpha, shift)
+    return dx, alpha * by_alpha, by_shift
+
+
 def _derf_not_summed(dy, x, alpha, shift) -> tuple:
     dx = _derf(dy, x, alpha, shift)[0]
     return dx, dx / alpha * x, dx / alpha
@@ -183,7 +217,12 @@ def sphere_step(student) -> None:
         "each row has its own length: sum the squares over the last axis.": (
             lambda h, f, alpha: _over_all(h + alpha * (_unit(f) - h))
         ),
+        "the branch's output has length 1, too, not root mean square 1.": _by_rms,
+        "each row has its own length: sum over the last axis, not over the first.": _by_column,
         "divide by the length, not by its square.": _by_squared_length,
+        "normalize f before the difference: g - x with g = f / |f|, not f - x to length 1.": (
+            lambda h, f, alpha: _unit(h + alpha * _unit(f - h))
+        ),
         "eta is missing: it says how far the step goes.": lambda h, f, alpha: _unit(f),
         "x is missing: the step starts there.": lambda h, f, alpha: _unit(alpha * _unit(f)),
     }
@@ -205,6 +244,16 @@ def _over_all(v: Tensor) -> Tensor:
 
 def _sphere_step(h: Tensor, f: Tensor, alpha: Tensor) -> Tensor:
     return _unit(h + alpha * (_unit(f) - h))
+
+
+def _by_rms(h: Tensor, f: Tensor, alpha: Tensor) -> Tensor:
+    root = h.shape[-1] ** 0.5
+    return root * _unit(h + alpha * (root * _unit(f) - h))
+
+
+def _by_column(h: Tensor, f: Tensor, alpha: Tensor) -> Tensor:
+    v = h + alpha * (f / f.norm(dim=0, keepdim=True) - h)
+    return v / v.norm(dim=0, keepdim=True)
 
 
 def _by_squared_length(h: Tensor, f: Tensor, alpha: Tensor) -> Tensor:
@@ -236,6 +285,15 @@ def clip_by_unit(student) -> None:
         "the ratio is upside down: a gradient that is too long is made shorter.": _inverted,
         "norms are roots of sums of squares; you left out the roots.": _without_roots,
         "the limit is factor times the weight's norm; `least` does not add to it.": _added,
+        "`least` belongs to the weight's norm: take the larger of the two, then times factor.": (
+            _least_of_the_limit
+        ),
+        "take the larger of the weight's norm and `least`, not the smaller.": _smaller,
+        "a row that is too long gets the length factor times the weight's norm, not factor.": (
+            _to_the_factor
+        ),
+        "the comparison is turned: shorten the rows that are longer than the limit.": _turned,
+        "compare a row's norm with a row's norm, not number with number.": _by_number,
     }
     calls(student, _clipped, *cases, slips=slips, what="the clipped gradient")
 
@@ -283,3 +341,32 @@ def _added(weight, grad, factor, least) -> Tensor:
     limit = factor * weight.norm(dim=1, keepdim=True) + least
     length = grad.norm(dim=1, keepdim=True)
     return torch.where(length > limit, grad * limit / length, grad)
+
+
+def _least_of_the_limit(weight, grad, factor, least) -> Tensor:
+    limit = (factor * weight.norm(dim=1, keepdim=True)).clamp(min=least)
+    length = grad.norm(dim=1, keepdim=True)
+    return torch.where(length > limit, grad * limit / length, grad)
+
+
+def _smaller(weight, grad, factor, least) -> Tensor:
+    limit = factor * weight.norm(dim=1, keepdim=True).clamp(max=least)
+    length = grad.norm(dim=1, keepdim=True)
+    return torch.where(length > limit, grad * limit / length, grad)
+
+
+def _to_the_factor(weight, grad, factor, least) -> Tensor:
+    limit = factor * weight.norm(dim=1, keepdim=True).clamp(min=least)
+    length = grad.norm(dim=1, keepdim=True)
+    return torch.where(length > limit, grad * factor / length, grad)
+
+
+def _turned(weight, grad, factor, least) -> Tensor:
+    limit = factor * weight.norm(dim=1, keepdim=True).clamp(min=least)
+    length = grad.norm(dim=1, keepdim=True)
+    return torch.where(length < limit, grad * limit / length, grad)
+
+
+def _by_number(weight, grad, factor, least) -> Tensor:
+    limit = factor * weight.abs().clamp(min=least)
+    return torch.where(grad.abs() > limit, grad * limit / grad.abs(), grad)

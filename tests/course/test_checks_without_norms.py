@@ -22,6 +22,7 @@ GROWTHS = {
     "one block": (1 + 2 * A**2, "that is one block"),
     "no shortcut": ((2 * A**2) ** K, "shortcut is missing"),
     "four": ((1 + 4 * A**2) ** K, "make 2, not 4"),
+    "times K": (K * (1 + 2 * A**2), "not K times it"),
     "another letter": ((1 + 2 * A**2) ** M, "holds m"),
 }
 FACTORS = {
@@ -33,6 +34,7 @@ FACTORS = {
     "m once": (K ** (-1 / M), "the scale counts twice"),
     "2m - 1": (K ** (-1 / (2 * M - 1)), "2 m - 2."),
     "no power": (1 / (K * (2 * M - 2)), "a power of K"),
+    "no root": (K ** (2 - 2 * M), "not the power"),
     "in L": (sympy.Symbol("L") ** (-1 / (2 * M - 2)), "holds L"),
 }
 TWO = 2 / math.sqrt(math.pi)
@@ -54,6 +56,24 @@ def by_tanh(dy, x, alpha, shift):
     return alpha * slope, (x * slope).sum(), slope.sum()
 
 
+def erf_itself(dy, x, alpha, shift):
+    slope = dy * torch.erf(alpha * x + shift)
+    return alpha * slope, (x * slope).sum(), slope.sum()
+
+
+def exchanged(*case):
+    dx, by_alpha, by_shift = backward()(*case)
+    return dx, by_shift, by_alpha
+
+
+def with_alpha(dy, x, alpha, shift):
+    return backward(by_alpha=alpha * x)(dy, x, alpha, shift)
+
+
+def outside(dy, x, alpha, shift):
+    return backward(inner=lambda alpha, x: alpha * (x + shift))(dy, x, alpha, shift)
+
+
 def by_autograd(dy, x, alpha, shift):
     leaves = [t.detach().requires_grad_() for t in (x, alpha, shift)]
     return torch.autograd.grad(torch.erf(leaves[1] * leaves[0] + leaves[2]), leaves, dy)
@@ -71,6 +91,11 @@ BACKWARDS = {
     "sign": (backward(power=-1.0), "sign in the exponent"),
     "no shift": (backward(inner=lambda alpha, x: alpha * x), "the shift is missing"),
     "tanh": (by_tanh, "derivative of tanh"),
+    "erf itself": (erf_itself, "not asked for"),
+    "shift outside": (outside, "not alpha (x + s)"),
+    "2 / pi": (backward(factor=2 / math.pi), "not by pi"),
+    "exchanged": (exchanged, "are exchanged"),
+    "alpha again": (with_alpha, "alpha is not a factor here"),
     "no alpha": (backward(scale=1.0), "leaves the factor alpha"),
     "no x": (backward(by_alpha=1.0), "x is missing"),
     "no sum": (backward(total=lambda v: v), "its gradient is a sum"),
@@ -85,7 +110,18 @@ def unit(v):
     return v / v.norm(dim=-1, keepdim=True)
 
 
+def rms_unit(v):
+    return v / v.square().mean(-1, keepdim=True).sqrt()
+
+
+def column_unit(v):
+    return v / v.norm(dim=0, keepdim=True)
+
+
 STEPS = {
+    "RMS twice": (lambda x, f, eta: rms_unit(x + eta * (rms_unit(f) - x)), "length 1, too"),
+    "columns": (lambda x, f, eta: column_unit(x + eta * (column_unit(f) - x)), "over the first"),
+    "difference": (lambda x, f, eta: unit(x + eta * unit(f - x)), "before the difference"),
     "off the sphere": (lambda x, f, eta: x + eta * (unit(f) - x), "length 1 again"),
     "raw f": (lambda x, f, eta: unit(x + eta * (f - x)), "before it is used"),
     "added": (lambda x, f, eta: unit(x + eta * unit(f)), "as an ordinary block"),
@@ -148,7 +184,34 @@ def lengths(g):
     return g.norm(dim=1, keepdim=True)
 
 
+def larger_limit(w, g, factor, least):
+    return clip(g, (factor * lengths(w)).clamp(min=least), lengths(g))
+
+
+def smaller(w, g, factor, least):
+    return clip(g, factor * lengths(w).clamp(max=least), lengths(g))
+
+
+def to_the_factor(w, g, factor, least):
+    return torch.where(lengths(g) > limit_of(w, factor, least), factor * unit(g), g)
+
+
+def turned(w, g, factor, least):
+    limit = limit_of(w, factor, least)
+    return torch.where(lengths(g) < limit, unit(g) * limit, g)
+
+
+def by_number(w, g, factor, least):
+    limit = factor * w.abs().clamp(min=least)
+    return torch.where(g.abs() > limit, g.sign() * limit, g)
+
+
 CLIPS = {
+    "least of the limit": (larger_limit, "belongs to the weight's norm"),
+    "smaller": (smaller, "not the smaller"),
+    "to the factor": (to_the_factor, "not factor"),
+    "turned": (turned, "comparison is turned"),
+    "by number": (by_number, "number with number"),
     "matrix": (of_matrix, "one norm of the matrix"),
     "columns": (of_columns, "You take columns"),
     "always": (always, "shorter gradients stay"),
