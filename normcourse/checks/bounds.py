@@ -24,6 +24,7 @@ BOUNDS = {  # name: (value, {message: wrong value}); sqrt(D) tanh(alpha x), D = 
             "the derivative of tanh(alpha x) brings down an alpha.": 8.0,
             "one factor sqrt(D) stands outside tanh, none inside.": 128.0,
             "the slope is steepest at 0, where it is not 0.": 0.0,
+            "sqrt(64) is 8, and alpha is 2: multiply them.": 10.0,
         },
     ),
     "smoothness": (
@@ -38,6 +39,8 @@ BOUNDS = {  # name: (value, {message: wrong value}); sqrt(D) tanh(alpha x), D = 
             "first turn alpha into alpha sqrt(D).": (BEND / 2),
             "sqrt(D) is missing.": BEND * 4,
             "sqrt(D) stands there once, not squared.": BEND * 256,
+            "with alpha sqrt(D) for alpha, divide by the scale sqrt(D); do not multiply.": BEND
+            * 2048,
         },
     ),
     "spectral norm": (
@@ -50,6 +53,10 @@ BOUNDS = {  # name: (value, {message: wrong value}); sqrt(D) tanh(alpha x), D = 
             "alpha is missing.": 32.0,
             "the LARGEST gain counts, not their sum.": 112.0,
             "the gain is missing.": 16.0,
+            "alpha stands there once, not squared.": 128.0,
+            "that is the largest gain alone; the slope of f belongs to it.": 4.0,
+            "that is |w|; the largest gain counts, times the slope of f.": 5.0,
+            "the LARGEST gain counts, and 4 is larger than 3.": 48.0,
         },
     ),
     "output length": (
@@ -63,6 +70,9 @@ BOUNDS = {  # name: (value, {message: wrong value}); sqrt(D) tanh(alpha x), D = 
             "the paper's form has no sqrt(D).": math.hypot(40, 12),
             "tanh reaches at most 1, whatever alpha is.": math.hypot(10, 12),
             "that is the bias alone.": 12.0,
+            "lengths of coordinates do not add: take squares, then the root.": 19.0,
+            "that is the squared length; take the root.": 169.0,
+            "the paper's form has no sqrt(D), and the lengths do not add.": 52.0,
         },
     ),
 }
@@ -111,6 +121,9 @@ DWEIGHT = {
     "dweight: sum over the rows, do not average.": lambda v: (v.dy * v.scale * v.t).mean(0),
     "dweight: the factor is what the gain multiplies, scale tanh, not x.": lambda v: (
         v.dy * v.x
+    ).sum(0),
+    "dweight: the gain multiplies scale tanh itself, not its slope.": lambda v: (
+        v.dy * v.scale * v.slope
     ).sum(0),
     "dweight: dy, not w dy; the gain is not multiplied by itself.": lambda v: (
         v.g * v.scale * v.t
@@ -190,6 +203,7 @@ def arsinh(slope, smoothness) -> None:
         "slope: it falls far out; you have its inverse.": root,
         "slope: that is the second derivative already.": -u / root**3,
         "slope: that is the derivative of the root alone.": u / root,
+        "slope: it is 1 at u = 0 alone, and falls on both sides.": sympy.Integer(1),
     }
     expect(slope, 1 / root, slips, "the slope")
     wrong = {

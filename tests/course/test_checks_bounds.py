@@ -49,6 +49,15 @@ WRONG_BOUNDS = [
     (3, math.hypot(40, 12), "has no sqrt(D)"),
     (3, math.hypot(10, 12), "whatever alpha is"),
     (3, 12.0, "bias alone"),
+    (0, 10.0, "multiply them"),
+    (1, 2048 * BEND, "do not multiply"),
+    (2, 128.0, "once, not squared"),
+    (2, 4.0, "largest gain alone"),
+    (2, 5.0, "that is |w|"),
+    (2, 48.0, "larger than 3"),
+    (3, 19.0, "take squares"),
+    (3, 169.0, "take the root"),
+    (3, 52.0, "do not add"),
     (3, 14.0, "off by"),
 ]
 
@@ -137,6 +146,11 @@ WRONG_PARTS = {
     ),
     "weight from x": ("dweight", lambda v: (v["dy"] * v["x"]).sum(0), "not x"),
     "weight twice": ("dweight", lambda v: (v["g"] * v["scale"] * v["t"]).sum(0), "by itself"),
+    "weight from the slope": (
+        "dweight",
+        lambda v: (v["dy"] * v["scale"] * v["slope"]).sum(0),
+        "not its slope",
+    ),
     "bias not summed": ("dbias", lambda v: v["dy"], "one row a token"),
     "bias averaged": ("dbias", lambda v: v["dy"].mean(0), "do not average"),
     "bias with gain": ("dbias", lambda v: v["g"].sum(0), "after the gain"),
@@ -169,6 +183,7 @@ WRONG_SLOPES = {
     "upside down": (sympy.sqrt(u**2 + 1), "inverse"),
     "twice": (sympy.diff(RIGHT, u), "second derivative"),
     "of the root": (u / sympy.sqrt(u**2 + 1), "root alone"),
+    "at 0": (sympy.Integer(1), "at u = 0 alone"),
     "halved": (RIGHT / 2, "off by"),
 }
 
