@@ -42,6 +42,15 @@ def _with_mean(mean_of):
 
 
 STEP_SLIPS = {
+    "m2 came back as it was: add the product of the two distances.": (
+        _with_m2(lambda n, m2, old, new: m2)
+    ),
+    "m2: that adds the square of the value itself; what counts are its distances to the means.": (
+        lambda n, mean, m2, x: (*_step(n, mean, m2, x)[:2], m2 + x**2)
+    ),
+    "the order is (count, mean, m2); yours has the count at the end.": (
+        lambda n, mean, m2, x: (*_step(n, mean, m2, x)[1:], n + 1)
+    ),
     "m2: multiply the distance to the OLD mean with the distance to the NEW one; "
     "yours are both the old.": (_with_m2(lambda n, m2, old, new: m2 + old**2)),
     "m2: multiply the distance to the OLD mean with the distance to the NEW one; "
@@ -100,6 +109,12 @@ M2_SLIPS = {
     "the weight of the squared distance is too large: divide it by the joint count.": 224.0,
     "the weight of the squared distance is the PRODUCT of the counts over their sum.": 188.0,
     "weigh the squared distance with both counts, not with one: n_a n_b / n.": 80.0,
+    "the squared distance needs both counts: n_a n_b / n; your weight is n_a / n.": 22.4,
+    "the squared distance needs both counts: n_a n_b / n; your weight is n_b / n.": 29.6,
+    "weigh the squared distance with both counts, n_a n_b / n, not with n_b alone.": 116.0,
+    "the weight n_a n_b is divided by the joint count once, not by its square.": 16.64,
+    "the squared distance is added, not subtracted: apart, the values vary more.": -35.2,
+    "m2 is a sum: the two are added, not averaged; and the distance of the means is missing.": 4.4,
     "that is the share of the means alone; m2 of both sides is missing.": 43.2,
     "that is the variance; m2 is the sum, divide it at the very end.": 10.24,
     "that is the unbiased variance; m2 is the sum, divide it at the very end.": 12.8,
@@ -142,6 +157,17 @@ def _with_dv(dv_of):
     return wrong
 
 
+def _other_rows(sum_of):
+    """The gradients with another sum in place of the one over a row."""
+
+    def wrong(dW, v, g):
+        length = sum_of(v * v).sqrt()
+        products = sum_of(dW * v)
+        return g / length * (dW - v * products / length**2), products / length
+
+    return wrong
+
+
 def _with_dg(dg_of):
     def wrong(dW, v, g):
         length, products, right = _pieces(dW, v, g)
@@ -173,6 +199,19 @@ WN_SLIPS = {
     "dv: the length belongs to one row: each unit has its own.": _with_dv(
         lambda d, v, g, n, p: g / v.norm() * (d - v * p / v.norm() ** 2)
     ),
+    "dv: the products are added up over the inputs, not averaged.": _with_dv(
+        lambda d, v, g, n, p: g / n * (d - v * p / v.shape[1] / n**2)
+    ),
+    "dv: no mean is subtracted: weight normalization has none.": _with_dv(
+        lambda d, v, g, n, p: g / n * (d - d.mean(1, keepdim=True) - v * p / n**2)
+    ),
+    "the sums go over the inputs of one unit (dim 1); yours go over the whole matrix.": (
+        _other_rows(lambda t: t.sum())
+    ),
+    "the sums go over the inputs of one unit (dim 1); yours go over the units (dim 0).": (
+        _other_rows(lambda t: t.sum(0, keepdim=True))
+    ),
+    "the order is (dv, dg); yours is turned round.": lambda dW, v, g: _backward(dW, v, g)[::-1],
     "dg: divide by the length: the weights are g times v over its length.": (
         _with_dg(lambda d, v, g, n, p: p)
     ),
@@ -236,6 +275,21 @@ POWER_SLIPS = {
     ),
     "that is the exact norm; one step gives an estimate that is at most as large.": _power_but(
         lambda W, u, a: (_power(W, u)[0], torch.linalg.matrix_norm(W, 2))
+    ),
+    "the order is (next u, estimate); yours is turned round.": _power_but(
+        lambda W, u, a: _power(W, u)[::-1]
+    ),
+    "that is v, among the inputs; the next u is the direction of W v.": _power_but(
+        lambda W, u, a: (a / a.norm(), _power(W, u)[1])
+    ),
+    "the next u has Euclidean length 1: divide by c, not by the largest entry.": _power_but(
+        lambda W, u, a: (W @ a / (W @ a).max(), _power(W, u)[1])
+    ),
+    "c: that is the product of the old and the next u; take the length of W v.": _power_but(
+        lambda W, u, a: (_power(W, u)[0], u @ _power(W, u)[0])
+    ),
+    "c: that is half a step too late; take the length of W v, before the next u.": _power_but(
+        lambda W, u, a: (_power(W, u)[0], (_power(W, u)[0] @ W).norm())
     ),
     "that is two steps; do one.": _power_but(lambda W, u, a: _power(W, _power(W, u)[0])),
     "the sign of u is turned.": _power_but(lambda W, u, a: (-_power(W, u)[0], _power(W, u)[1])),

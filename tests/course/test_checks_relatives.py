@@ -47,6 +47,15 @@ WELFORD = {
     "plain average": (step(mean=lambda n, mean, x: (mean + x) / 2), "counts more often"),
     "sign": (step(mean=lambda n, mean, x: mean - (x - mean) / (n + 1)), "the sign is turned"),
     "count stays": (step(count=lambda n: n), "the count grows"),
+    "m2 stays": (step(m2=lambda n, m2, old, new: m2), "m2 came back as it was"),
+    "value squared": (
+        lambda n, mean, m2, x: (n + 1, mean + (x - mean) / (n + 1), m2 + x**2),
+        "the square of the value itself",
+    ),
+    "count at the end": (
+        lambda n, mean, m2, x: (*step()(n, mean, m2, x)[1:], n + 1),
+        "the order is (count, mean, m2)",
+    ),
     "through squares": (through_squares, "lost at mean 1e9"),
 }
 
@@ -98,6 +107,27 @@ MERGE = {
         "PRODUCT of the counts",
     ),
     "one count": (merged(between=lambda na, nb, d: d**2 * na), "not with one"),
+    "share of the first": (
+        merged(between=lambda na, nb, d: d**2 * na / (na + nb)),
+        "your weight is n_a / n",
+    ),
+    "share of the second": (
+        merged(between=lambda na, nb, d: d**2 * nb / (na + nb)),
+        "your weight is n_b / n",
+    ),
+    "second count": (merged(between=lambda na, nb, d: d**2 * nb), "not with n_b alone"),
+    "divided twice": (
+        merged(between=lambda na, nb, d: d**2 * na * nb / (na + nb) ** 2),
+        "not by its square",
+    ),
+    "distance subtracted": (
+        merged(between=lambda na, nb, d: -(d**2) * na * nb / (na + nb)),
+        "added, not subtracted",
+    ),
+    "m2 averaged": (
+        lambda a, b: (*merged()(a, b)[:2], (a[0] * a[2] + b[0] * b[2]) / (a[0] + b[0])),
+        "added, not averaged; and the distance",
+    ),
     "distance only": (lambda a, b: (5, 6.6, 43.2), "m2 of both sides is missing"),
     "variance": (merged(final=lambda m2, n: m2 / n), "that is the variance"),
     "unbiased variance": (
@@ -128,6 +158,18 @@ def by_autograd(dW, v, g):
     return torch.autograd.grad(weight, (v, g), dW)
 
 
+def one_row(dW, v, g):
+    length = v.norm()
+    dg = (dW * v).sum() / length
+    return g / length * (dW - v * dg / length), dg
+
+
+def columns(dW, v, g):
+    length = v.norm(dim=0, keepdim=True)
+    dg = (dW * v).sum(0, keepdim=True) / length
+    return g / length * (dW - v * dg / length), dg
+
+
 WEIGHT_NORM = {
     "length is constant": (
         backward(dv=lambda d, v, g, n, p: g / n * d),
@@ -150,6 +192,17 @@ WEIGHT_NORM = {
         backward(dv=lambda d, v, g, n, p: g / n * (d - v * (d * v).sum() / n**2)),
         "not over all",
     ),
+    "averaged products": (
+        backward(dv=lambda d, v, g, n, p: g / n * (d - v * (d * v).mean(1, keepdim=True) / n**2)),
+        "added up over the inputs, not averaged",
+    ),
+    "centred": (
+        backward(dv=lambda d, v, g, n, p: g / n * (d - d.mean(1, keepdim=True) - v * p / n**2)),
+        "no mean is subtracted",
+    ),
+    "whole matrix": (one_row, "over the whole matrix"),
+    "columns": (columns, "over the units (dim 0)"),
+    "order": (lambda dW, v, g: backward()(dW, v, g)[::-1], "the order is (dv, dg)"),
     "dg without length": (backward(dg=lambda g, n, p: p), "dg: divide by the length"),
     "dg with g": (backward(dg=lambda g, n, p: g * p / n), "g itself is no factor"),
     "dg flat": (backward(dg=lambda g, n, p: (p / n)[:, 0]), "shape (out, 1)"),
@@ -188,6 +241,20 @@ POWER = {
     "squared": (power(lambda W, u, v, b: (b / b.norm(), b @ b)), "not its square"),
     "largest entry": (power(lambda W, u, v, b: (b / b.norm(), b.abs().max())), "largest entry"),
     "Frobenius": (power(lambda W, u, v, b: (b / b.norm(), W.norm())), "Frobenius"),
+    "order": (
+        power(lambda W, u, v, b: (b.norm(), b / b.norm())),
+        "the order is (next u, estimate)",
+    ),
+    "v for u": (power(lambda W, u, v, b: (v, b.norm())), "that is v"),
+    "largest entry of u": (power(lambda W, u, v, b: (b / b.max(), b.norm())), "Euclidean length 1"),
+    "old times next": (
+        power(lambda W, u, v, b: (b / b.norm(), u @ b / b.norm())),
+        "old and the next",
+    ),
+    "half a step late": (
+        power(lambda W, u, v, b: (b / b.norm(), (b @ W).norm() / b.norm())),
+        "half a step too late",
+    ),
     "old u": (power(lambda W, u, v, b: (u, b.norm())), "u came back as it was"),
     "sign": (power(lambda W, u, v, b: (-b / b.norm(), b.norm())), "the sign of u"),
     "svd": (by_svd, "without svd"),
