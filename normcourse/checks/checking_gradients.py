@@ -71,6 +71,7 @@ BEST_STEP = {
     "upside down: a larger B, more rounding, asks for a larger step.": (
         (2 * A / B) ** sympy.Rational(1, 3)
     ),
+    "upside down, and the derivative of A h^2 is 2 A h.": (A / B) ** sympy.Rational(1, 3),
     "that is the error; asked is the step.": (
         A * (B / (2 * A)) ** sympy.Rational(2, 3) + B / (B / (2 * A)) ** sympy.Rational(1, 3)
     ),
@@ -287,6 +288,25 @@ def rms_norm_function(student) -> None:
     calls(apply, _rms_norm, *cases, slips=FORWARD, what="forward: the output")
     for case in cases:
         same_gradients(apply, _rms_norm, case, FUNCTION)
+        _summed_by_itself(student, case)
+
+
+def _summed_by_itself(student, case: dict) -> None:
+    """Autograd sums a gradient that is too large: look at what backward itself returns."""
+    returned = []
+
+    class Watched(student):
+        @staticmethod
+        def backward(ctx, *arriving):
+            returned.extend(student.backward(ctx, *arriving))
+            return tuple(returned)
+
+    x = case["x"].clone().requires_grad_()
+    weight = case["weight"].clone().requires_grad_()
+    Watched.apply(x, weight, case["eps"]).sum().backward()
+    if returned[1].shape != weight.shape:
+        shapes = f"{tuple(returned[1].shape)}, expected {tuple(weight.shape)}"
+        raise Slip(f"dweight has shape {shapes}: sum over all leading axes; torch did it for you.")
 
 
 def _function_case(*shape: int) -> dict:
@@ -307,6 +327,10 @@ SOFTMAX = {
     ),
     "the weights p_j add up to 1 already; no further 1/D.": lambda dp, p: (
         p * (dp - _weighted(dp, p) / p.shape[-1])
+    ),
+    "the p_i before the bracket is missing.": lambda dp, p: dp - _weighted(dp, p),
+    "that is the backward pass of the logarithm of a softmax.": lambda dp, p: (
+        dp - p * dp.sum(-1, keepdim=True)
     ),
     "the sign of the second term.": lambda dp, p: p * (dp + _weighted(dp, p)),
     "the sign of the whole: p (dp - sum), not p (sum - dp).": lambda dp, p: (

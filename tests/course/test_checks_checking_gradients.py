@@ -34,6 +34,7 @@ BEST_STEP = {
     "square root": ((B / A / 2) ** sympy.Rational(1, 2), "the root is the third"),
     "no root": (B / (2 * A), "the third root is missing"),
     "upside down": ((2 * A / B) ** third, "upside down"),
+    "upside down, no 2": ((A / B) ** third, "upside down, and"),
     "2 above": ((2 * B / A) ** third, "the 2 belongs below"),
     "fourth root": ((B / (2 * A)) ** sympy.Rational(1, 4), "add up to 3"),
     "the error": (3 * A * (B / (2 * A)) ** (2 * third), "that is the error"),
@@ -111,6 +112,11 @@ FUNCTION = {
         function(dw=lambda dy, g, xhat, r, w: (dy * xhat).flatten(0, -2).mean(0)),
         "not their mean",
     ),
+    "no sum": (function(dw=lambda dy, g, xhat, r, w: dy * xhat), "shape (3, 5), expected (5,)"),
+    "sum of axis 0": (
+        function(dw=lambda dy, g, xhat, r, w: (dy * xhat).sum(0)),
+        "shape (3, 4), expected (4,)",
+    ),
     "x": (
         function(dw=lambda dy, g, xhat, r, w: (dy * xhat * r).flatten(0, -2).sum(0)),
         "xhat, not x",
@@ -143,6 +149,8 @@ SOFTMAX = {
     "p (1 - p)": (lambda dp, p: p * (1 - p) * dp, "the diagonal only"),
     "sum outside": (lambda dp, p: p * dp - total(dp, p), "inside the bracket"),
     "unweighted": (lambda dp, p: p * (dp - dp.sum(-1, keepdim=True)), "the sum is weighted"),
+    "no p": (lambda dp, p: dp - total(dp, p), "before the bracket is missing"),
+    "log": (lambda dp, p: dp - p * dp.sum(-1, keepdim=True), "logarithm of a softmax"),
     "mean": (lambda dp, p: p * (dp - mean(p * dp)), "no further 1/D"),
     "sign": (lambda dp, p: p * (dp + total(dp, p)), "sign of the second term"),
     "other sign": (lambda dp, p: p * (total(dp, p) - dp), "the sign of the whole"),
