@@ -1,15 +1,19 @@
 """Checks of lesson 07a, published speed-ups: one per exercise."""
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor
 
 from normcourse import timing
 from normcourse.checks.cuda_timing import UNITS
 from normcourse.checks.values import as_number, describe
 from normcourse.checks.verdict import Slip, exercise, expect, expect_all, parts
+from normcourse.timing.devices import resolve
 from normcourse.timing.estimates import ratio
+from normcourse.timing.results import in_words
 
 
 @exercise("Exercise 1 (bytes of a backward)")
@@ -146,6 +150,10 @@ def _mismatched(sizes: Sequence[float], seconds: Sequence[float], i: int) -> flo
 SPAN = 1000  # the largest size over the smallest
 SLOWEST = 1e8  # bytes a second: no memory of today is slower
 FASTEST = 1e14  # and none, caches among them, is faster
+SCATTER = 1e-4  # measured times are farther from any line than this share of themselves
+CHECKED = 2**27  # bytes: the check makes no larger copy itself
+FASTER = 4  # than the best of the check's copies: other work slows the check down at most so much
+SLOWER = 20  # than it: the reader's machine may have been busy, or new memory was written
 
 
 @exercise("Exercise 3 (your own machine)")
@@ -169,6 +177,72 @@ def own_line(sizes, seconds) -> None:
             "1000 times the bytes in less than 3 times the time: was the device waited for, "
             "and does the copy depend on the size?"
         )
+    _grows(sizes, seconds)
+    _scatters(sizes, seconds)
+    _as_here(sizes, seconds)
+
+
+def _grows(sizes: list[float], seconds: list[float]) -> None:
+    """Slip where more bytes take less than half the time of fewer."""
+    points = sorted(zip(sizes, seconds, strict=True))
+    for (fewer, before), (more, after) in itertools.pairwise(points):
+        if after < before / 2:
+            raise Slip(
+                f"{more:.3g} bytes take {in_words(after)}, and {fewer:.3g} bytes "
+                f"{in_words(before)}. Do the two lists have one order? If so, something "
+                "disturbed the smaller one: measure again."
+            )
+
+
+def _scatters(sizes: list[float], seconds: list[float]) -> None:
+    """Slip for times that lie on one line: a formula made them, and no clock."""
+    try:
+        start, bandwidth = timing.fit_line(sizes, seconds)
+    except timing.TimingError as error:
+        raise Slip(str(error)) from None
+    distances = []
+    for size, took in zip(sizes, seconds, strict=True):
+        fitted = start + size / bandwidth
+        distances.append(abs(fitted / took - 1))
+    if max(distances) < SCATTER:
+        raise Slip(
+            "all times lie on one straight line, to four digits. Measured times scatter: "
+            "put in what your clock says, and not what the line says."
+        )
+
+
+def _as_here(sizes: list[float], seconds: list[float]) -> None:
+    """Slip where the check's own copies of as many bytes take another time."""
+    size = max((size for size in sizes if size <= CHECKED), default=None)
+    if size is None:
+        return
+    claimed = seconds[sizes.index(size)]
+    own = _copy_times(size)
+    if any(best / FASTER <= claimed <= SLOWER * best for best in own):
+        return
+    found = (
+        f"you say {in_words(claimed)} for {size:.3g} bytes. The check has just copied as many "
+        f"on this machine, in {' or '.join(in_words(best) for best in own)}."
+    )
+    if claimed < min(own):
+        raise Slip(f"{found} Was every copy made, and was it waited for?")
+    raise Slip(f"{found} Does yours write into new memory each time (error 6), or count calls?")
+
+
+def _copy_times(nbytes: float) -> list[float]:
+    """The shortest of nine copies that read and write so many bytes:
+    on the CPU, and on the GPU if there is one.
+    """
+    best = []
+    for place in ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]:
+        device = resolve(place)
+        x = torch.ones(max(1, round(nbytes / 8)), dtype=torch.float32, device=device.place)
+        y = x.clone()
+        copies = [functools.partial(y.copy_, x)] * 9
+        device.round(copies)
+        samples = device.round(copies)
+        best.append(min(sample.device_s for sample in samples))
+    return best
 
 
 def _seconds(speed: float) -> None:

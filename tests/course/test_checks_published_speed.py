@@ -153,8 +153,12 @@ def test_another_container_of_starts_is_right():
     assert check.starts_without_one(lambda s, t: torch.tensor(starts(s, t))).startswith("[ok]")
 
 
+COPY_TIMES = check._copy_times
 SIZES = [8e3, 8e4, 8e5, 8e6, 8e7, 1.6e8]
-SECONDS = [1e-6 + size / 1e10 for size in SIZES]
+WOBBLE = [1.1, 0.9, 1.04, 0.97, 1.02, 0.99]  # as no two measurements are equal
+ON_THE_LINE = [1e-6 + size / 1e10 for size in SIZES]
+SECONDS = [wobble * t for wobble, t in zip(WOBBLE, ON_THE_LINE, strict=True)]
+GPU = [wobble * (5e-6 + size / 3e12) for wobble, size in zip(WOBBLE, SIZES, strict=True)]
 LINES = {
     "a number": (8e6, SECONDS, "expected a list"),
     "one time too few": (SIZES, SECONDS[1:], "one time for each size"),
@@ -168,7 +172,19 @@ LINES = {
     "a negative time": (SIZES, [-1e-6, *SECONDS[1:]], "no positive number"),
     "a text": (SIZES, ["fast"] * 6, "expected a list of numbers"),
     "too fast": (SIZES, [1e-15] * 6, "no memory does"),
+    "a formula": (SIZES, ON_THE_LINE, "Measured times scatter"),
+    "one speed": (SIZES, [size / 1e10 for size in SIZES], "Measured times scatter"),
+    "two exchanged": (SIZES, [*SECONDS[:2], SECONDS[4], *SECONDS[3:1:-1], SECONDS[5]], "one order"),
+    "invented": (SIZES, [t / 5 for t in SECONDS], "Was every copy made"),
+    "a GPU's, and none here": (SIZES, GPU, "Was every copy made"),
+    "all calls together": (SIZES, [30 * t for t in SECONDS], "count calls"),
 }
+
+
+@pytest.fixture(autouse=True)
+def this_machine(monkeypatch):
+    """The check's own copies run at 10 GB/s here."""
+    monkeypatch.setattr(check, "_copy_times", lambda nbytes: [1e-6 + nbytes / 1e10])
 
 
 @pytest.mark.parametrize("sizes, seconds, message", LINES.values(), ids=LINES)
@@ -178,10 +194,27 @@ def test_an_impossible_line_is_named(sizes, seconds, message):
 
 
 @pytest.mark.parametrize("kind", [list, tuple, torch.tensor], ids=["list", "tuple", "tensor"])
-def test_a_line_of_any_machine_is_right(kind):
+def test_a_measured_line_is_right(kind):
     assert check.own_line(kind(SIZES), kind(SECONDS)).startswith("[ok]")
-    gpu = [5e-6 + size / 3e12 for size in SIZES]
-    assert check.own_line(kind(SIZES), kind(gpu)).startswith("[ok]")
+    busy = [3 * t for t in SECONDS]
+    assert check.own_line(kind(SIZES), kind(busy)).startswith("[ok]")
+
+
+def test_a_line_of_the_gpu_is_right_where_there_is_one(monkeypatch):
+    monkeypatch.setattr(check, "_copy_times", lambda nbytes: [nbytes / 1e10, nbytes / 3e12])
+    assert check.own_line(SIZES, GPU).startswith("[ok]")
+
+
+def test_a_size_that_the_check_does_not_copy_is_not_compared():
+    sizes = [1e9 * size for size in SIZES]
+    assert check.own_line(sizes, [1e9 * t for t in SECONDS]).startswith("[ok]")
+
+
+def test_the_check_copies_on_this_machine():
+    small = COPY_TIMES(8e3)
+    large = COPY_TIMES(8e7)
+    assert len(small) == len(large) == 1 + torch.cuda.is_available()
+    assert 0 < small[0] < large[0]
 
 
 RATIOS = {
