@@ -261,6 +261,11 @@ KERNELS = {
     ),
     "torch's": (lambda x, w, b, e: F.layer_norm(x, x.shape[-1:], w, b, e), "without layer_norm"),
     "no bias": (lambda x, w, b, e: norm(x, w, 0 * b, e), "bias is missing"),
+    "only centred": (
+        lambda x, w, b, e: (x - x.mean(-1, keepdim=True)) * w + b,
+        "centred, but not divided",
+    ),
+    "the stub": (lambda x, w, b, e: x * w + b, "three lines are missing"),
     "no gain": (lambda x, w, b, e: norm(x, 1 + 0 * w, b, e), "gain is missing"),
     "row 0": (lambda x, w, b, e: norm(x[:1].expand_as(x), w, b, e), "reads row 0"),
     "stride": (ignores_the_stride, "x.stride(0)"),
@@ -298,6 +303,8 @@ LIES = {
     "of torch": ("library", 0.793, "of torch's speed"),
     "of fused": ("library", 0.663, "of fused"),
     "in percent": ("library", 64.2, "not percent"),
+    "of the bytes": ("library", 0.67, "or of the bytes"),
+    "GB/s": ("library", 2354, "those are GB/s"),
     "share is a string": ("library", "0.64", "expected a number"),
 }
 
