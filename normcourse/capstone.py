@@ -107,6 +107,21 @@ class Trial:
         found = {name: self.points(net, name) for name in NAMES if name != "none"}
         return {name: measures.paired(right, none) for name, right in found.items() if len(right)}
 
+    def near_best(self, net: str) -> tuple[str, list[str]]:
+        """The best mean, and all others that are shown to be less than MARGIN points worse.
+
+        Shown: the low end of "contender minus best" lies above -MARGIN, one interval each.
+        """
+        results = {name: self.points(net, name) for name in NAMES}
+        ran = [name for name, right in results.items() if len(right)]
+        best = max(ran, key=lambda name: results[name].mean())
+        near = []
+        for name in ran:
+            found = measures.paired(results[name], results[best])
+            if name != best and found.low > -MARGIN:
+                near.append(name)
+        return best, near
+
     def verdict(self, first: str, second: str, net: str) -> str:
         """better, worse (Holm); with a ? (Benjamini and Hochberg alone); equal; open."""
         key = (first, second, net)

@@ -86,6 +86,9 @@ def fair_rate(student) -> None:
     expect(got, 0.003, slips, "the rate")
     fewer = [run for run in runs if run["lr"] not in (0.003, 0.005)]
     expect(student(fewer), 0.015, what="the rate when 0.003 and 0.005 were not tried")
+    shorter = [run for run in runs if (run["lr"], run["seed"]) != (0.003, 102)]
+    adds_up = {"a rate that was tried with fewer seeds is not worse: take the mean, no sum.": 0.005}
+    expect(student(shorter), 0.003, adds_up, "the rate when 0.003 has two tuning runs")
 
 
 def made_up_runs() -> list[dict]:
@@ -146,6 +149,12 @@ HALVES = {  # v: a, b, their differences d
     "divide by sqrt(n), not by n.": lambda v: T * v.d.std() / 5,
     "divide by sqrt(n); n - 1 is already in the standard deviation.": lambda v: T * v.d.std() / 2,
     "that is the range's half; it covers no stated share.": lambda v: (v.d.max() - v.d.min()) / 2,
+    "the interval reaches t * s / sqrt(n) to EACH side; yours is half as wide.": (
+        lambda v: T * v.d.std() / 5**0.5 / 2
+    ),
+    "that is the spread of a alone; take that of the differences.": (
+        lambda v: T * v.a.std() / 5**0.5
+    ),
     "that is a variance; take its root.": lambda v: T * v.d.var() / 5**0.5,
     "2.132 is the one-sided point; an interval has two ends.": lambda v: 2.132 * v.d.std() / 5**0.5,
 }
@@ -163,19 +172,41 @@ def interval(student) -> None:
         "mean: keep the signs of the differences.": v.d.abs().mean().item(),
         "mean: that is the median.": v.d.median().item(),
         "mean: that is the sum; divide by the number of seeds.": v.d.sum().item(),
+        "mean: the order of the three is (mean, low, high); yours begins with low.": middle - half,
     }
     expect(got[0], middle, slips, "mean")
     for value, sign, end, other in ((got[1], -1, "low", "high"), (got[2], 1, "high", "low")):
         ends = {message: middle + sign * wrong(v).item() for message, wrong in HALVES.items()}
         ends[f"{end}: the ends are exchanged, that is {other}."] = middle - sign * half
         ends[f"{end}: that is half the width; take it off the mean, and add it."] = half
+        single = (sign * v.d).max().item() * sign
+        ends[f"{end}: that is the outermost single difference, not the end of an interval."] = (
+            single
+        )
         expect(value, middle + sign * half, ends, end)
-    three = parts(call(student, a=FIRST[:3], b=SECOND[:3], t=4.303), "mean", "low", "high")
-    middle = v.d[:3].mean().item()
-    half = (4.303 * v.d[:3].std() / 3**0.5).item()
-    ends = {"mean": middle, "low": middle - half, "high": middle + half}
-    for value, (name, want) in zip(three, ends.items(), strict=True):
-        expect(value, want, what=f"{name} for three seeds and t = 4.303")
+    _three_seeds(student)
+
+
+def _three_seeds(student) -> None:
+    """Another number of seeds, another t, and pairs whose sizes do not go together."""
+    a = FIRST[:3]
+    b = SECOND[2:]
+    t = 4.303
+    d = a - b
+    apart = a.sort().values - b.sort().values
+    error = d.std() / 3**0.5
+    halves = {
+        "the number of seeds is not always 5: take it from a.": t * d.std() / 5**0.5,
+        "t is an argument, and not always 2.776.": T * error,
+        "a pair is one seed: do not sort.": t * apart.std() / 3**0.5,
+    }
+    middle = d.mean().item()
+    half = (t * error).item()
+    got = parts(call(student, a=a, b=b, t=t), "mean", "low", "high")
+    expect(got[0], middle, what="mean for three seeds")
+    for value, sign, end in ((got[1], -1, "low"), (got[2], 1, "high")):
+        slips = {message: middle + sign * wrong.item() for message, wrong in halves.items()}
+        expect(value, middle + sign * half, slips, f"{end} for three seeds and t = {t}")
 
 
 def _in_order(p: Tensor, factors: Tensor) -> Tensor:
@@ -189,10 +220,17 @@ def _down(p: Tensor) -> Tensor:
     return torch.arange(len(p), 0, -1, dtype=p.dtype)
 
 
+def _by(p: Tensor, factors: Tensor, order: Tensor) -> Tensor:
+    """p in this order times the factors, never falling, at most 1, put back in its place."""
+    corrected = (factors * p[order]).cummax(0).values.clamp(max=1)
+    return torch.empty_like(p).index_copy_(0, order, corrected)
+
+
 CORRECTIONS = {  # p: the probabilities
     "that is Bonferroni's correction, k for each; Holm's second factor is k - 1.": (
         lambda p: (len(p) * p).clamp(max=1)
     ),
+    "that is Bonferroni's correction, and a probability is at most 1.": lambda p: len(p) * p,
     "that is Benjamini and Hochberg's correction.": measures.benjamini_hochberg,
     "the corrected ones may not fall: none is smaller than the one before it.": (
         lambda p: _in_order(p, _down(p)).clamp(max=1)
@@ -209,10 +247,24 @@ CORRECTIONS = {  # p: the probabilities
     "the factors follow the size of p, not the order in which they came.": (
         lambda p: (_down(p) * p).clamp(max=1)
     ),
-    "the smallest is multiplied by k, not by k - 1.": lambda p: torch.empty_like(p).index_copy_(
-        0,
-        p.argsort(stable=True),
-        ((_down(p) - 1) * p.sort(stable=True).values).cummax(0).values.clamp(max=1),
+    "the factors follow the size of p: sort before you multiply.": lambda p: (
+        (_down(p) * p).cummax(0).values.clamp(max=1)
+    ),
+    "sort from small to large; yours goes from large to small.": (
+        lambda p: _by(p, _down(p), p.argsort(descending=True))
+    ),
+    "the smallest is multiplied by k, not by k - 1.": (
+        lambda p: _by(p, _down(p) - 1, p.argsort(stable=True))
+    ),
+    "the smallest is multiplied by k, not by k + 1.": (
+        lambda p: _by(p, _down(p) + 1, p.argsort(stable=True))
+    ),
+    "go from the smallest on, with the largest so far; yours goes back from the largest.": (
+        lambda p: torch.empty_like(p).index_copy_(
+            0,
+            p.argsort(stable=True),
+            (_down(p) * p.sort(stable=True).values).flip(0).cummin(0).values.flip(0).clamp(max=1),
+        )
     ),
     "that takes with the order; to put back write result[order] = corrected.": (
         lambda p: measures.holm(p).sort().values[p.argsort(stable=True)]
@@ -256,7 +308,7 @@ def offers() -> tuple[dict[str, Tensor], dict[str, float]]:
     results["Twin"] = 94.8 + 0.2 * NOISE
     results["Best"] = BEST
     costs = {name: cost for name, (_, _, cost) in OFFERS.items()} | {"Twin": 8.0, "Best": 9.0}
-    return results, costs
+    return dict(reversed(results.items())), costs  # the first that qualifies is not the cheapest
 
 
 def _cheapest(good: Callable) -> Callable:
@@ -315,6 +367,9 @@ LATER = {  # slips that only another margin or another number of seeds can show
             results, costs, t, margin
         )
     ),
+    "t is an argument, and not always 2.776.": (
+        lambda results, costs, t, margin: _right(results, costs, T, margin)
+    ),
     "t and margin are arguments: your margin stays 2, whatever comes, or your t does.": (
         lambda results, costs, t, margin: _right(results, costs, t, MARGIN)
     ),
@@ -362,8 +417,8 @@ FIELDS = {
     "setting": str,
     "contenders": (list, tuple),
     "rates": (list, tuple),
-    "tuning_seeds": (list, tuple),
-    "seeds": (list, tuple),
+    "tuning_seeds": (list, tuple, range),
+    "seeds": (list, tuple, range),
     "margin": (int, float),
 }
 SECONDS = {  # of one run, on the machine that made the records
@@ -375,7 +430,7 @@ SECONDS = {  # of one run, on the machine that made the records
     "post": 1.1,
 }
 BUDGET = 60
-SEEN = set(range(10))  # seeds of the records
+SEEN = {*range(10), 100, 101, 102}  # seeds of the records: those that judge, those that choose
 
 
 @exercise("Exercise 5 (your own trial)")
@@ -444,7 +499,10 @@ def _seeds(student: Mapping) -> None:
     if len(seeds) < 5:
         raise Slip(f"seeds: {len(seeds)} differences say little; take five at least.")
     if set(seeds) & SEEN:
-        raise Slip("seeds: the records have shown you 0 to 9; take seeds that you have not seen.")
+        raise Slip(
+            "seeds: the records have shown you 0 to 9 and 100 to 102; "
+            "take seeds that nobody has seen."
+        )
 
 
 def _rates(student: Mapping) -> None:

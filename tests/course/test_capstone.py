@@ -44,6 +44,19 @@ def test_a_comparison_below_the_margin_is_open():
     assert made(0.5, -2, 1, holm=1, bh=0.5).verdict(*KEY) == "open"
 
 
+def test_near_the_best_is_who_is_shown_to_be_and_not_who_may_be(monkeypatch):
+    """Against "best": a constant 1 behind, 1 behind with a wide spread, and 2 behind."""
+    rows = {
+        "batch_norm": [90.0, 92, 91, 93],
+        "layer_norm": [89.0, 91, 90, 92],
+        "dyt": [80.0, 95, 92, 95],
+        "none": [88.0, 90, 89, 91],
+    }
+    trial = object.__new__(capstone.Trial)
+    monkeypatch.setattr(trial, "points", lambda net, name: torch.tensor(rows.get(name, [])))
+    assert trial.near_best("cnn") == ("batch_norm", ["layer_norm"])
+
+
 def test_a_comparison_is_that_of_the_stored_counts(trial):
     """Lesson 08's second way: the counts as the record has them, and no code of the trial."""
     counts = {}

@@ -74,9 +74,27 @@ INTERVALS = {
             (a - b).mean() - t * (a - b).std() / 5**0.5,
             (a - b).mean() + right_half(a, b, t),
         ),
-        "low for three seeds",
+        "not always 5",
     ),
-    "five for ever": (interval(lambda a, b, t: t * (a - b).std() / 5**0.5), "for three seeds"),
+    "five for ever": (interval(lambda a, b, t: t * (a - b).std() / 5**0.5), "not always 5"),
+    "2.776 for ever": (
+        interval(lambda a, b, t: 2.776 * (a - b).std() / len(a) ** 0.5),
+        "not always 2.776",
+    ),
+    "sorted": (
+        lambda a, b, t: interval(right_half)(a.sort().values, b.sort().values, t),
+        "do not sort",
+    ),
+    "half as wide": (interval(lambda a, b, t: right_half(a, b, t) / 2), "to EACH side"),
+    "spread of a": (interval(lambda a, b, t: t * a.std() / len(a) ** 0.5), "of a alone"),
+    "low first": (
+        lambda a, b, t: sorted(interval(right_half)(a, b, t)),
+        "yours begins with low",
+    ),
+    "single differences": (
+        lambda a, b, t: ((a - b).mean(), (a - b).min(), (a - b).max()),
+        "the outermost single difference",
+    ),
 }
 
 
@@ -152,6 +170,7 @@ RATES = {
         ),
         "take the lower",
     ),
+    "sum": (choose(lambda g: sum(map(last, g))), "take the mean, no sum"),
     "always 0.003": (lambda runs: 0.003, "when 0.003 and 0.005 were not tried"),
     "empty curve": (choose(lambda g: mean(r["validation"][-1] for r in g)), "raised IndexError"),
 }
@@ -197,9 +216,35 @@ def down(p):
     return torch.arange(len(p), 0, -1, dtype=p.dtype)
 
 
+def from_large(p):
+    order = p.argsort(descending=True)
+    result = torch.empty_like(p)
+    result[order] = (down(p) * p[order]).cummax(0).values.clamp(max=1)
+    return result
+
+
+def backwards(p):
+    """The smallest of what follows, as in the other correction."""
+    order = p.argsort()
+    smallest = (down(p) * p[order]).flip(0).cummin(0).values.flip(0)
+    result = torch.empty_like(p)
+    result[order] = smallest.clamp(max=1)
+    return result
+
+
 CORRECTIONS = {
     "Bonferroni": (lambda p: (len(p) * p).clamp(max=1), "Bonferroni"),
-    "Bonferroni above 1": (lambda p: len(p) * p, "is off by"),
+    "Bonferroni above 1": (lambda p: len(p) * p, "Bonferroni's correction, and"),
+    "not sorted at all": (
+        lambda p: (down(p) * p).cummax(0).values.clamp(max=1),
+        "sort before you multiply",
+    ),
+    "from large to small": (
+        from_large,
+        "yours goes from large to small",
+    ),
+    "m + 1": (lambda p: running(p, down(p) + 1), "by k, not by k + 1"),
+    "back from the largest": (backwards, "goes back from the largest"),
     "the other one": (measures.benjamini_hochberg, "Benjamini and Hochberg's"),
     "not above 1": (lambda p: running(p, down(p), clip=False), "at most 1"),
     "may fall": (
@@ -256,6 +301,13 @@ def best_among_cheap(results, costs, t, margin):
     return min(fine, key=costs.get)
 
 
+def first_that_qualifies(results, costs, t, margin):
+    best = max(results, key=lambda name: results[name].mean())
+    for name in results:
+        if name == best or low_end(results[name] - results[best], t) > -margin:
+            return name
+
+
 CHOICES = {
     "cheapest": (lambda results, costs, t, margin: min(costs, key=costs.get), "cheapest of all"),
     "best": (
@@ -284,6 +336,11 @@ CHOICES = {
         chooser(lambda d, t, margin: low_end(d, t) > -2),
         "t and margin are arguments",
     ),
+    "2.776 for ever": (
+        chooser(lambda d, t, margin: low_end(d, 2.776) > -margin),
+        "not always 2.776",
+    ),
+    "the first that qualifies": (first_that_qualifies, "a cheaper one is shown"),
     "spread of one difference": (
         chooser(lambda d, t, margin: d.mean() - t * d.std() > -margin),
         "divide by sqrt(n)",
@@ -306,7 +363,11 @@ def design(**changes):
 PROTOCOLS = {
     "no dict": (["dyt", "none"], "a protocol is a dict"),
     "seed for both": ({"seeds": [100, 101, 20, 21, 22]}, "cannot judge it"),
-    "seen": ({"seeds": [0, 1, 2, 3, 4]}, "have not seen"),
+    "seen": ({"seeds": [0, 1, 2, 3, 4]}, "nobody has seen"),
+    "seen when the records chose": (
+        {"tuning_seeds": [200, 201], "seeds": [100, 20, 21, 22, 23]},
+        "nobody has seen",
+    ),
     "three seeds": ({"seeds": [20, 21, 22]}, "take five at least"),
     "one tuning seed": ({"tuning_seeds": [100]}, "one run a rate is luck"),
     "the same seed twice": ({"seeds": [20, 20, 21, 22, 23]}, "the same run twice"),
@@ -342,7 +403,7 @@ def test_a_protocol_without_a_field_is_named(name):
 
 
 def tuned_by_a_table(runs):
-    return choose(lambda group: sum(map(last, group)))(runs)
+    return choose(lambda group: sum(map(last, group)) / len(group))(runs)
 
 
 def holm_by_a_loop(p):
@@ -375,7 +436,5 @@ def test_what_is_written_otherwise_is_accepted(accepts, answer):
 
 
 def test_ten_seeds_and_other_names_are_a_protocol_too():
-    other = design(
-        contenders=("derf", "layer_norm"), seeds=list(range(30, 40)), rates=(0.03, 0.1, 0.3)
-    )
+    other = design(contenders=("derf", "layer_norm"), seeds=range(30, 40), rates=(0.03, 0.1, 0.3))
     assert check.protocol(other).startswith("[ok]")
