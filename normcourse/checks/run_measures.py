@@ -1,17 +1,19 @@
-"""Checks of lesson 08a: the articles' measures of a run, a factor per layer, the share of intervals
-that hold the truth.
+"""Checks of lesson 08a: the articles' measures of a run, a factor per layer, an order judged pair
+by pair, the share of intervals that hold the truth.
 
 Each table below maps what a check says to the wrong formula that earns it.
 """
 
 import math
-from itertools import pairwise
+from collections.abc import Callable
+from itertools import combinations, pairwise, permutations
 from statistics import mean, median
 
 import torch
 from torch import Tensor
 
 from normcourse.checks.probes import call
+from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, exercise, expect, parts
 
 RUN = {
@@ -143,6 +145,150 @@ def extrapolate(student) -> None:
     )
 
 
+CONFIRMED = "confirmed"
+CONTRADICTED = "contradicted"
+OPEN = "open"
+ORDERS = [  # nine pairs: two confirmed, two contradicted, five open; each slip has words of its own
+    {
+        "order": ["rms", "ln", "dyt", "none"],
+        "results": {
+            "dyt": [88.5, 95.5, 88.5, 89.5, 91.5, 93.0],
+            "ln": [86.0, 93.5, 87.5, 88.0, 89.5, 91.5],
+            "none": [85.5, 94.0, 90.0, 83.5, 90.5, 89.0],
+            "rms": [88.5, 96.0, 91.0, 90.5, 92.0, 92.5],
+        },
+        "t": 2.571,
+    },
+    {
+        "order": ["b", "c", "a"],
+        "results": {
+            "a": [94.5, 93.0, 93.0, 95.5],
+            "b": [93.0, 93.0, 93.5, 92.0],
+            "c": [90.5, 90.0, 89.0, 93.0],
+        },
+        "t": 3.182,
+    },
+]
+
+
+def _half(a: Tensor, b: Tensor, t: float) -> float:
+    d = a - b
+    return t * d.std().item() / len(d) ** 0.5
+
+
+def _word(mean: float, half: float) -> str:
+    if mean - half > 0:
+        return CONFIRMED
+    return CONTRADICTED if mean + half < 0 else OPEN
+
+
+def _judged(
+    order: list[str],
+    results: dict[str, Tensor],
+    t: float,
+    half: Callable = _half,
+    word: Callable = _word,
+) -> dict[tuple[str, str], str]:
+    found = {}
+    for first, second in combinations(order, 2):
+        a = results[first]
+        b = results[second]
+        found[first, second] = word((a - b).mean().item(), half(a, b, t))
+    return found
+
+
+HALVES = {  # a, b: the results of two names
+    "seed by seed: the spread is that of the differences, not of each name's results.": (
+        lambda a, b, t: t * ((a.var() + b.var()) / len(a)).item() ** 0.5
+    ),
+    "the spread of a mean is smaller by sqrt(n) than that of single differences.": (
+        lambda a, b, t: t * (a - b).std().item()
+    ),
+    "divide the standard deviation by sqrt(n), not by n.": lambda a, b, t: (
+        t * (a - b).std().item() / len(a)
+    ),
+    "the interval reaches t times s / sqrt(n) to each side, and t was not used.": (
+        lambda a, b, t: _half(a, b, 1.0)
+    ),
+    "1.96 is not the argument t.": lambda a, b, t: _half(a, b, 1.96),
+}
+WORDS = {
+    "a mean alone decides nothing: where the interval holds 0, the word is open.": (
+        lambda mean, half: CONFIRMED if mean > 0 else CONTRADICTED
+    ),
+    "the difference is first minus second: the two words are exchanged.": (
+        lambda mean, half: _word(-mean, half)
+    ),
+    "the order can be contradicted, too: look at the high end as well.": (
+        lambda mean, half: CONFIRMED if mean - half > 0 else OPEN
+    ),
+    "what is not confirmed is not yet contradicted: between them lies open.": (
+        lambda mean, half: CONFIRMED if mean - half > 0 else CONTRADICTED
+    ),
+    "what is not contradicted is not yet confirmed: the WHOLE interval has to lie above 0.": (
+        lambda mean, half: CONTRADICTED if mean + half < 0 else CONFIRMED
+    ),
+}
+
+
+def _pairs(got, order: list[str]) -> None:
+    """Raise Slip unless got is a dict whose keys are the pairs of the order."""
+    if not isinstance(got, dict):
+        raise Slip(f"return a dict from each pair to a word, got {describe(got)}.")
+    want = set(combinations(order, 2))
+    turned = {pair[::-1] for pair in want}
+    keys = set(got)
+    if keys == set(pairwise(order)):
+        raise Slip("an order says something about every pair, not about neighbours alone.")
+    if want < keys <= set(permutations(order, 2)):
+        raise Slip("each pair once, as it stands in the order: (first, second).")
+    if keys & turned:
+        raise Slip("a pair stands as in the order you were given: (first, second).")
+    if keys != want:
+        raise Slip(
+            f"the keys are the {len(want)} pairs (first, second) of the names {order}, "
+            f"got {sorted(map(str, keys))}."
+        )
+    strange = [word for word in got.values() if word not in (CONFIRMED, CONTRADICTED, OPEN)]
+    if strange:
+        raise Slip(f'the words are "confirmed", "contradicted" and "open", got {strange[0]!r}.')
+
+
+@exercise("Exercise 3 (an order, pair by pair)")
+def judge(student) -> None:
+    """student(order, results, t): {(first, second): confirmed, contradicted or open}."""
+    cases = []
+    for case in ORDERS:
+        results = {
+            name: torch.tensor(row, dtype=torch.float64) for name, row in case["results"].items()
+        }
+        cases.append({**case, "results": results})
+    gots = []
+    for case in cases:
+        got = call(student, **case)
+        _pairs(got, case["order"])
+        gots.append(got)
+    wants = [_judged(**case) for case in cases]
+    if gots == wants:
+        return
+    for message, half in HALVES.items():
+        if gots == [_judged(**case, half=half) for case in cases]:
+            raise Slip(message)
+    for message, word in WORDS.items():
+        if gots == [_judged(**case, word=word) for case in cases]:
+            raise Slip(message)
+    for case, got, want in zip(cases, gots, wants, strict=True):
+        for pair, word in want.items():
+            if got[pair] != word:
+                a, b = (case["results"][name] for name in pair)
+                mean = (a - b).mean().item()
+                half = _half(a, b, case["t"])
+                raise Slip(
+                    f"{pair}: the interval goes from {mean - half:.2f} to {mean + half:.2f}, "
+                    f'so the word is "{word}", got "{got[pair]}".'
+                )
+
+
 def _share(d: Tensor, t: float, truth: float, correction: int = 1) -> float:
     """Which share of the intervals, one a row of d, holds the truth."""
     error = d.std(-1, correction=correction) / d.shape[-1] ** 0.5
@@ -198,7 +344,7 @@ COVERAGES = {  # d: the differences (trials, n)
 }
 
 
-@exercise("Exercise 3 (the promise of an interval)")
+@exercise("Exercise 4 (the promise of an interval)")
 def coverage(student) -> None:
     """student(d, t, truth): the share of the rows of d whose interval holds the truth."""
     generator = torch.Generator().manual_seed(5)

@@ -1,7 +1,8 @@
 """The checks of lesson 08a name the slips people make."""
 
+import itertools
 import math
-from statistics import mean, median
+from statistics import mean, median, stdev
 
 import pytest
 
@@ -155,6 +156,121 @@ def test_extrapolate(answer, message):
     assert message in check.extrapolate(answer)
 
 
+def student_error(a, b):
+    return (a - b).std() / len(a) ** 0.5
+
+
+def three_words(low, high):
+    if low > 0:
+        return "confirmed"
+    return "contradicted" if high < 0 else "open"
+
+
+def judged(
+    pairs=lambda order: itertools.combinations(order, 2), error=student_error, word=three_words
+):
+    def student(order, results, t):
+        words = {}
+        for first, second in pairs(order):
+            a = results[first]
+            b = results[second]
+            mean = (a - b).mean()
+            half = t * error(a, b)
+            words[first, second] = word(mean - half, mean + half)
+        return words
+
+    return student
+
+
+def fixed(factor):
+    """An interval of the width that belongs to this factor, whatever t is."""
+
+    def student(order, results, t):
+        return judged()(order, results, factor)
+
+    return student
+
+
+JUDGES = {
+    "neighbours": (judged(itertools.pairwise), "not about neighbours alone"),
+    "both directions": (
+        judged(lambda order: itertools.permutations(order, 2)),
+        "each pair once",
+    ),
+    "sorted names": (
+        judged(lambda order: itertools.combinations(sorted(order), 2)),
+        "as in the order you were given",
+    ),
+    "from the last": (
+        judged(lambda order: itertools.combinations(order[::-1], 2)),
+        "as in the order you were given",
+    ),
+    "with the best alone": (
+        judged(lambda order: [(order[0], other) for other in order[1:]]),
+        "the keys are the 6 pairs",
+    ),
+    "means": (
+        judged(word=lambda low, high: "confirmed" if low + high > 0 else "contradicted"),
+        "a mean alone decides nothing",
+    ),
+    "second minus first": (
+        judged(word=lambda low, high: three_words(-high, -low)),
+        "first minus second",
+    ),
+    "never contradicted": (
+        judged(word=lambda low, high: "confirmed" if low > 0 else "open"),
+        "can be contradicted, too",
+    ),
+    "never open": (
+        judged(word=lambda low, high: "confirmed" if low > 0 else "contradicted"),
+        "is not yet contradicted",
+    ),
+    "not contradicted": (
+        judged(word=lambda low, high: "contradicted" if high < 0 else "confirmed"),
+        "is not yet confirmed",
+    ),
+    "the other end": (
+        judged(word=lambda low, high: three_words(high, low)),
+        "the WHOLE interval has to",
+    ),
+    "unpaired": (
+        judged(error=lambda a, b: ((a.var() + b.var()) / len(a)) ** 0.5),
+        "seed by seed",
+    ),
+    "single differences": (judged(error=lambda a, b: (a - b).std()), "smaller by sqrt(n)"),
+    "by n": (judged(error=lambda a, b: (a - b).std() / len(a)), "not by n"),
+    "without t": (fixed(1), "t was not used"),
+    "1.96": (fixed(1.96), "1.96 is not the argument t"),
+    "all open": (judged(word=lambda low, high: "open"), "the interval goes from"),
+    "other words": (judged(word=lambda low, high: "better"), "the words are"),
+    "a list": (lambda order, results, t: ["open"] * 6, "return a dict"),
+    "one word": (lambda order, results, t: "open", "return a dict"),
+    "sorts the caller's list": (
+        lambda order, results, t: judged()(order.sort() or order, results, t),
+        "was changed in place",
+    ),
+}
+
+
+@named(JUDGES)
+def test_judge(answer, message):
+    assert message in check.judge(answer)
+
+
+def judged_by_lists(order, results, t):
+    words = {}
+    for i, first in enumerate(order):
+        for second in order[i + 1 :]:
+            d = [
+                a - b
+                for a, b in zip(results[first].tolist(), results[second].tolist(), strict=True)
+            ]
+            center = mean(d)
+            reach = t * stdev(d) / math.sqrt(len(d))
+            words[first, second] = three_words(center - reach, center + reach)
+    return dict(reversed(words.items()))
+
+
 def logarithms(sizes, depth):
     rate = sizes.log().diff().mean()
     return (sizes[0].log() + (depth - 1) * rate).exp()
@@ -237,6 +353,7 @@ def coverage_by_a_loop(d, t, truth):
 
 
 ACCEPTED = {
+    "an order by lists": (check.judge, judged_by_lists),
     "speeds by a loop": (check.measures, measures(speed=or_else(lambda steps: 0.0))),
     "by logarithms": (check.extrapolate, logarithms),
     "a share by a loop": (check.coverage, coverage_by_a_loop),
