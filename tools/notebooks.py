@@ -15,6 +15,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import faster_imports  # noqa: F401 (before nbformat)
 import kernels
 import nbformat
 from nbclient import NotebookClient

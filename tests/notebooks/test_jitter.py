@@ -80,9 +80,11 @@ def verdicts(tmp_path_factory):
     """For each cell of the planted notebook and of a short notebook: is it green under one seed?"""
     folder = tmp_path_factory.mktemp("jitter")
     report = folder / "report.xml"
-    plugins = ["-p", "tests.notebooks.nbstrict", "-p", "tests.notebooks.jitter", "--jitter-seed=0"]
+    modules = ["tools.faster_imports", "tests.notebooks.nbstrict", "tests.notebooks.jitter"]
+    plugins = [f"-p{module}" for module in modules]
     options = [
         "-q",
+        "--jitter-seed=0",
         "-c",
         ROOT / "pyproject.toml",
         f"--rootdir={folder.parent}",

@@ -4,6 +4,7 @@ whatever its neighbours did.
 
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -81,46 +82,71 @@ def run(kernel, code):
     assert reply["content"]["status"] == "ok", reply["content"]
 
 
+def stop(kernel):
+    if kernel.is_alive():
+        kernel.stop()
+    kernel.sockets.cleanup()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where the kernels work."""
+    return tmp_path_factory.mktemp("kernels")
+
+
 @pytest.fixture
-def start(tmp_path, monkeypatch):
-    """start(fresh) gives a running kernel, which is stopped at the end."""
+def start(folder):
+    """start() gives a running kernel that was forked, which is stopped at the end."""
     started = []
 
-    def start(fresh=False):
-        monkeypatch.setenv("NORMLIB_FRESH_KERNELS", str(int(fresh)))
-        started.append(StrictKernel(tmp_path))
+    def start():
+        started.append(StrictKernel(folder))
         return started[-1]
 
     yield start
     for kernel in started:
-        if kernel.is_alive():
-            kernel.stop()
-        kernel.sockets.cleanup()
+        stop(kernel)
 
 
-def seen_by(kernel, tmp_path):
-    run(kernel, STATE.replace("{path!r}", repr(str(tmp_path / "state.json"))))
-    found = json.loads((tmp_path / "state.json").read_text())
-    found["state"]["environment"].pop("NORMLIB_FRESH_KERNELS")
+@pytest.fixture(scope="module")
+def fresh(folder):
+    """A kernel that was started anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NORMLIB_FRESH_KERNELS", "1")
+        kernel = StrictKernel(folder)
+    yield kernel
+    stop(kernel)
+
+
+def seen_by(kernel, folder):
+    run(kernel, STATE.replace("{path!r}", repr(str(folder / "state.json"))))
+    found = json.loads((folder / "state.json").read_text())
+    found["state"]["environment"].pop("NORMLIB_FRESH_KERNELS", None)
     return found
 
 
-def test_a_forked_kernel_is_like_a_fresh_one_whatever_its_neighbours_do(start, tmp_path):
-    fresh = seen_by(start(fresh=True), tmp_path)
+def test_a_forked_kernel_is_like_a_fresh_one_whatever_its_neighbours_do(fresh, start, folder):
+    fresh = seen_by(fresh, folder)
     assert fresh["state"]["ours"] == []
     run(start(), SPOIL.replace("{triton}", str(sys.platform == "linux")))
-    first, second = (seen_by(start(), tmp_path) for _ in range(2))
+    first, second = (seen_by(start(), folder) for _ in range(2))
     assert first["state"] == fresh["state"]
     assert second["state"] == fresh["state"]
     assert all(a != b for a, b in zip(first["random"], second["random"], strict=True))
 
 
-def test_what_c_code_prints_is_an_output_in_both_kinds_of_kernel(start):
-    for fresh in (True, False):
+WRITE = "__import__('os').write(1, b'written'); __import__('time').sleep(0.5)"
+
+
+def test_what_c_code_prints_is_an_output_in_both_kinds_of_kernel(fresh, start):
+    for kernel in (fresh, start()):
         seen = []
-        kernel = start(fresh)
-        code = "import os; os.write(1, b'written'); import time; time.sleep(0.5)"
-        kernel.kc.execute_interactive(code, output_hook=seen.append, timeout=kernels.CELL_TIMEOUT_S)
+        kernel.kc.execute_interactive(
+            WRITE,
+            silent=True,  # it leaves no variable in the kernel
+            output_hook=seen.append,
+            timeout=kernels.CELL_TIMEOUT_S,
+        )
         streams = [message["content"] for message in seen if message["msg_type"] == "stream"]
         assert streams == [{"name": "stdout", "text": "written"}]
 
@@ -132,11 +158,11 @@ def wait_until(condition):
         time.sleep(0.1)
 
 
-def test_a_forked_kernel_can_be_interrupted_and_stopped(start, tmp_path):
+def test_a_forked_kernel_can_be_interrupted_and_stopped(start, folder):
     kernel = start()
     process = kernel.km.provisioner.process
     cell = kernel.kc.execute("import time; open('started', 'x'); time.sleep(10_000)")
-    wait_until((tmp_path / "started").exists)
+    wait_until((folder / "started").exists)
     kernel.interrupt()
     kernel.await_reply(cell, timeout=kernels.CELL_TIMEOUT_S)
     run(kernel, "x = 1")
@@ -157,10 +183,8 @@ def test_a_warm_process_that_cannot_start_is_an_error():
         warm.fork([], os.getcwd())
 
 
-def test_the_warm_process_has_one_thread():
+def test_the_warm_process_has_one_thread(start):
     """A thread would not be in the kernel, but the lock that it held would."""
-    warm = kernels.WarmProcess((sys.executable,), kernels.kernel_environment())
-    os.kill(warm.fork([], os.getcwd()).pid, 9)  # it answers when everything is imported
-    status = Path(f"/proc/{warm.process.pid}/status").read_text()
-    warm.stop()
-    assert "Threads:\t1\n" in status
+    process = Path("/proc", str(start().km.provisioner.pid), "status").read_text()
+    parent = re.search(r"PPid:\t(\d+)", process)[1]
+    assert "Threads:\t1\n" in Path("/proc", parent, "status").read_text()
