@@ -25,12 +25,18 @@ def separation(separated, integral) -> None:
     import sympy  # takes half a second, and lesson 05 has it already
 
     y = sympy.Symbol("y", real=True)
-    expect(separated, 64 / (64 - y**2), _separated_slips(y), "g")
     want = 4 * sympy.log((8 + y) / (8 - y))
+    about_g = _separated_slips(y) | {"g: this is G; the two answers have changed places.": want}
+    expect(separated, 64 / (64 - y**2), about_g, "g")
     slips = _integral_slips(sympy.log, y, want)
-    slips["G: this is y as a function of x; G is a function of y: artanh, or a logarithm."] = (
-        8 * sympy.tanh(y / 8)
-    )
+    slips |= {
+        "G: this is y as a function of x; G is a function of y: artanh, or a logarithm.": (
+            8 * sympy.tanh(y / 8)
+        ),
+        "G: the arctangent belongs to 64 + y^2; with the minus sign it is artanh.": (
+            8 * sympy.atan(y / 8)
+        ),
+    }
     if is_expression(integral):
         at_zero = integral.subs([(symbol, 0) for symbol in integral.free_symbols])
         if at_zero.is_number and at_zero.is_finite and abs(complex(at_zero)) > 1e-9:
@@ -74,6 +80,9 @@ def _integral_slips(log: Callable, y, want) -> dict:
         "G: this is the derivative of g; integrate.": 128 * y / (64 - y**2) ** 2,
         "G: y - 8 is negative between -8 and 8, and has no real logarithm; take 8 - y.": (
             4 * log(8 + y) - 4 * log(y - 8)
+        ),
+        "G: the derivative of ln(64 - y^2) has a factor -2y; split g into two fractions first.": (
+            64 * log(64 - y**2)
         ),
         "G: one half is missing, that of the fraction with 8 - y.": 4 * log((8 + y) / 8),
         "G: one half is missing, that of the fraction with 8 + y.": -4 * log((8 - y) / 8),
@@ -143,6 +152,12 @@ CURVES = {
     "the root of D, not D.": lambda v: (
         v.sign * v.level**2 * (1 - torch.exp(-v.size / (v.rho * v.level**2)))
     ),
+    "the sign in the exponential is a minus: yours falls without limit.": lambda v: (
+        v.sign * v.level * (1 - torch.exp(v.size / (v.rho * v.level)))
+    ),
+    "the ends are right, but its slope falls as (1 - |y| / sqrt(D))^2: solve, do not guess.": (
+        lambda v: v.x / v.rho / (1 + v.size / (v.rho * v.level))
+    ),
     "that is the line of a size frozen altogether.": lambda v: v.x / v.rho,
 }
 
@@ -185,6 +200,10 @@ PAPER_ALPHA = {
     "alpha: rho divides x; a larger rho means a smaller alpha.": (
         lambda weight, rho, root: rho / root
     ),
+    "alpha: upside down: rho and sqrt(D) both divide x.": lambda weight, rho, root: rho * root,
+    "alpha: 8 is the root of 64; take the root of len(weight).": lambda weight, rho, root: (
+        1 / (rho * 8)
+    ),
     "alpha: the root of D, not D.": lambda weight, rho, root: 1 / (rho * root**2),
     "alpha: 0.5 is the start of the paper, not the derived curve.": lambda weight, rho, root: 0.5,
     "alpha: rho is a root already; no further root.": lambda weight, rho, root: (
@@ -223,11 +242,11 @@ def swap(student: Callable) -> None:
         _check_swapped(got, net, before)
         want = net(pictures).detach()
         logits = got(pictures).detach()
+        for message, wrong in SWAPS.items():
+            if torch.allclose(logits, _converted(net, pictures, **wrong)(pictures)):
+                raise Slip(message)
         allowed = 1.3 * _off(_converted(net, pictures)(pictures), want)
         if not _off(logits, want) <= allowed:
-            for message, wrong in SWAPS.items():
-                if torch.allclose(logits, _converted(net, pictures, **wrong)(pictures)):
-                    raise Slip(message)
             raise Slip(
                 f"the answers are off by {_off(logits, want):.2f} of their size; with the derived "
                 f"constants it is {allowed / 1.3:.2f}. Print α and the gain of each DyT."
@@ -300,6 +319,10 @@ def _known(net: nn.Module, pictures: Tensor) -> list[SimpleNamespace]:
                 first=first,
                 put_out=norm.forward(rows).square().mean().sqrt().item(),
                 length=rows.square().sum(-1).mean().sqrt().item(),
+                lengths=rows.norm(dim=-1).mean().item(),
+                spread=rows.std().item(),
+                spreads=rows.std(-1).mean().item(),
+                absolute=rows.abs().mean().item(),
                 gain=norm.weight,
                 root=math.sqrt(len(norm.weight)),
             )
@@ -310,8 +333,10 @@ def _known(net: nn.Module, pictures: Tensor) -> list[SimpleNamespace]:
     net(pictures)
     for handle in handles:
         handle.remove()
+    of_all = sum(v.rho for v in found) / len(found)
     for v, mirrored in zip(found, reversed(found), strict=True):
         v.mirrored = mirrored.rho
+        v.of_all = of_all
     return found
 
 
@@ -342,6 +367,9 @@ SWAPS = {
     "each norm reads rows of its own size; you use the first norm's for all.": {
         "alpha": lambda v: 1 / (v.first * v.root)
     },
+    "each norm reads rows of its own size; you use the mean of all sizes.": {
+        "alpha": lambda v: 1 / (v.of_all * v.root)
+    },
     "the size of rows of 1 is not theirs: ρ is missing in α.": {"alpha": lambda v: 1 / v.root},
     "ρ is upside down: larger rows need a smaller α.": {"alpha": lambda v: v.rho / v.root},
     "ρ is the ROOT mean square; you took the mean square.": {
@@ -355,5 +383,20 @@ SWAPS = {
     },
     "ρ is the root MEAN square; you took the length of a row.": {
         "alpha": lambda v: 1 / (v.length * v.root)
+    },
+    "ρ is the root MEAN square; you took the mean length of a row.": {
+        "alpha": lambda v: 1 / (v.lengths * v.root)
+    },
+    "ρ is the root mean SQUARE; you took the mean of the absolute values.": {
+        "alpha": lambda v: 1 / (v.absolute * v.root)
+    },
+    "the standard deviation leaves out the mean; RMSNorm divides by the root mean square.": {
+        "alpha": lambda v: 1 / (v.spread * v.root)
+    },
+    "the standard deviation of a row leaves out its mean; RMSNorm divides by the root mean "
+    "square.": {"alpha": lambda v: 1 / (v.spreads * v.root)},
+    "32 is the width of the networks on the page; here take it from the gain.": {
+        "alpha": lambda v: 1 / (v.rho * math.sqrt(32)),
+        "gain": lambda v: v.gain * math.sqrt(32),
     },
 }

@@ -58,6 +58,9 @@ WRONG_SEPARATIONS = {
     "the other half": (G, -4 * log((8 - y) / 8), "with 8 + y"),
     "base 10": (G, INTEGRAL / log(10), "base 10"),
     "solved for y": (G, 8 * sympy.tanh(y / 8), "y as a function of x"),
+    "changed places": (INTEGRAL, G, "have changed places"),
+    "logarithm of the denominator": (G, 64 * log(64 - y**2), "factor -2y"),
+    "arctangent": (G, 8 * sympy.atan(y / 8), "arctangent"),
     "tripled": (G, 3 * INTEGRAL, "off by"),
 }
 
@@ -107,6 +110,11 @@ WRONG_CURVES = {
     "no rho": (lambda x, r, d: x.sign() * d**0.5 * (1 - decay(x, 1, d)), "rho is missing"),
     "rho upside down": (lambda x, r, d: x.sign() * d**0.5 * (1 - decay(x, 1 / r, d)), "smaller"),
     "D": (lambda x, r, d: x.sign() * d * (1 - torch.exp(-x.abs() / (r * d))), "not D"),
+    "sign of the exponent": (
+        lambda x, r, d: x.sign() * d**0.5 * (1 - 1 / decay(x, r, d)),
+        "falls without limit",
+    ),
+    "a guess": (lambda x, r, d: (x / r) / (1 + x.abs() / (r * d**0.5)), "do not guess"),
     "a line": (lambda x, r, d: x / r, "frozen altogether"),
     "detached": (
         lambda x, r, d: (x.sign() * d**0.5 * (1 - decay(x, r, d))).detach(),
@@ -144,6 +152,8 @@ WRONG_ALPHAS = {
     "scale not folded": (lambda w, rho: 1 / rho, "for kappa = 1"),
     "multiplied": (lambda w, rho: root(w) / rho, "divides alpha"),
     "upside down": (lambda w, rho: rho / root(w), "smaller alpha"),
+    "all upside down": (lambda w, rho: rho * root(w), "both divide x"),
+    "the root of 64": (lambda w, rho: 1 / (rho * 8), "len(weight)"),
     "D for its root": (lambda w, rho: 1 / (rho * len(w)), "not D"),
     "the default": (lambda w, rho: 0.5, "start of the paper"),
     "root of rho": (lambda w, rho: 1 / (rho**0.5 * root(w)), "no further root"),
