@@ -75,7 +75,7 @@ def mean_field(
     layer multiplies the gradient's length on its way back.
     Args: function, slope: of the activation. weight_gain: fan-in times variance of the weights; no
         biases.
-    Source: Poole et al. 2016, section 2; Schoenholz et al. 2017, section 4.
+    Source: Poole et al. 2016; Schoenholz et al. 2017.
     """
     q = [torch.tensor(start, dtype=torch.float64)]
     rates = []

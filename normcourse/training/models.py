@@ -130,7 +130,7 @@ class Block(nn.Module):
 
     With skip_init the branch's output is multiplied by a learned number that starts at 0.
 
-    Sources: Xiong et al. 2020, figure 1 (pre, post); De & Smith 2020, section 3 (SkipInit).
+    Sources: Xiong et al. 2020, figure 1 (pre, post); De & Smith 2020 (SkipInit).
     """
 
     def __init__(
