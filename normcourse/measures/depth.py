@@ -144,7 +144,7 @@ def path_norm(weights: Sequence[Tensor]) -> Tensor:
         of ones
     through the squared weights adds up all paths.
     Raises: ValueError (no layers, or widths that do not meet).
-    Source: Neyshabur, Salakhutdinov & Srebro 2015, section 3.
+    Source: Neyshabur, Salakhutdinov & Srebro 2015.
     """
     shapes = [tuple(weight.shape) for weight in weights]
     if not shapes or any(len(shape) != 2 for shape in shapes):

@@ -53,7 +53,7 @@ def effective_rank(matrix: Tensor) -> Tensor:
     """(...) for matrices (..., rows, columns): exp of the entropy of s / sum(s).  [EQ-RANK-ENTROPY]
 
     s are the singular values. Between 1 and the rank, whatever the scale; NaN for a zero matrix.
-    Source: Roy & Vetterli 2007, section 2.
+    Source: Roy & Vetterli 2007.
     """
     values = torch.linalg.svdvals(matrix)
     shares = values / values.sum(-1, keepdim=True)
@@ -65,7 +65,7 @@ def stable_rank(matrix: Tensor) -> Tensor:
     """(...) for matrices (..., rows, columns): sum(s^2) / max(s)^2; NaN for a zero matrix.
     [EQ-RANK-STABLE]
 
-    Source: Rudelson & Vershynin 2007, section 1, where it is called the numerical rank.
+    Source: Rudelson & Vershynin 2007, where it is called the numerical rank.
     """
     values = torch.linalg.svdvals(matrix)
     relative = values / values[..., :1]
