@@ -80,7 +80,7 @@ def dyisru(
             if it has none).
     Returns: input's shape and dtype.
     Raises: ValueError (scale), RuntimeError (shapes).
-    Source: Stollenwerk 2025 (arXiv 2503.21708), section 4; its code has scale 1.
+    Source: Stollenwerk 2025 (arXiv 2503.21708); its code has scale 1.
     """
     check_floating("dyisru", input)
     if scale is None:

@@ -79,7 +79,7 @@ def dyisru(
     Returns: input's shape and dtype.
     Raises: as functional.dyisru; MismatchError (more than one c), RuntimeError
         (several devices), ImportError (CUDA without triton).
-    Source: Stollenwerk 2025 (arXiv 2503.21708), section 4; its code has scale 1.
+    Source: Stollenwerk 2025 (arXiv 2503.21708); its code has scale 1.
     """
     check_floating("dyisru", input)
     if scale is None:

@@ -40,7 +40,7 @@ def curve_forward(
             "isru", value = scale x / sqrt(x^2 + c), positive.
         weight, bias: (D,) of any floating dtype, or None.
     Returns: (M, D) contiguous in x's dtype, rounded once.
-    Source: Zhu et al. 2025, equation (1); Stollenwerk 2025, section 4.
+    Source: Zhu et al. 2025, equation (1); Stollenwerk 2025.
     """
     x = with_unit_stride(x)
     rows, columns = x.shape

@@ -245,7 +245,7 @@ class DyISRU(_Scaled):
             by default.
         c_init: None means scale^2, which makes the slope at 0 equal 1 (at weight 1).
     Raises: ValueError (scale, c_init); in the call MismatchError (shape).
-    Source: Stollenwerk 2025 (arXiv 2503.21708), section 4; the logarithm is ours.
+    Source: Stollenwerk 2025 (arXiv 2503.21708); the logarithm is ours.
     """
 
     def __init__(
