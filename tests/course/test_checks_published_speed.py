@@ -174,10 +174,11 @@ LINES = {
     "too fast": (SIZES, [1e-15] * 6, "no memory does"),
     "a formula": (SIZES, ON_THE_LINE, "Measured times scatter"),
     "one speed": (SIZES, [size / 1e10 for size in SIZES], "Measured times scatter"),
-    "two exchanged": (SIZES, [*SECONDS[:2], SECONDS[4], *SECONDS[3:1:-1], SECONDS[5]], "one order"),
+    "two exchanged": (SIZES, [*SECONDS[:3], SECONDS[4], SECONDS[3], SECONDS[5]], "one order"),
     "invented": (SIZES, [t / 5 for t in SECONDS], "Was every copy made"),
     "a GPU's, and none here": (SIZES, GPU, "Was every copy made"),
-    "all calls together": (SIZES, [30 * t for t in SECONDS], "count calls"),
+    "all calls together": (SIZES, [60 * t for t in SECONDS], "count many calls"),
+    "counted up": (SIZES, [1e-3, 2e-3, 3e-3, 4e-3, 5e-3, 6e-3], "count many calls"),
 }
 
 
@@ -198,6 +199,8 @@ def test_a_measured_line_is_right(kind):
     assert check.own_line(kind(SIZES), kind(SECONDS)).startswith("[ok]")
     busy = [3 * t for t in SECONDS]
     assert check.own_line(kind(SIZES), kind(busy)).startswith("[ok]")
+    slow_start = [5 * SECONDS[1], *SECONDS[1:]]  # seen: 4 kB that took longer than 40 kB
+    assert check.own_line(kind(SIZES), kind(slow_start)).startswith("[ok]")
 
 
 def test_a_line_of_the_gpu_is_right_where_there_is_one(monkeypatch):
