@@ -47,6 +47,7 @@ FIRST_ORDER = {
     "expand the root, too, and one over it: c is linear in p.": (
         1 / sympy.sqrt(1 + 2 * P / LENGTH**2) - 1
     ),
+    "expand one over the bracket, too: c is linear in p.": 1 / (1 + P / LENGTH**2) - 1,
     "that is the next order as well; keep what is linear in p.": (
         -P / LENGTH**2 + sympy.Rational(3, 2) * P**2 / LENGTH**4
     ),
@@ -106,6 +107,9 @@ WALK = {
     "dr: the sum runs along the row, with keepdim, not over everything.": node_slip(
         dr=lambda g, x, r: -(g * x).sum() / r**2
     ),
+    "dr: the sum runs along the row; each row has its own r, and so its own dr.": node_slip(
+        dr=lambda g, x, r: (-g * x / r**2).sum() * torch.ones_like(r)
+    ),
     "dx: path 1 alone; r depends on x, too: add path 2.": node_slip(dx=lambda g, dr, x, r: g / r),
     "dx: path 2 alone; add path 1, through the numerator.": node_slip(
         dx=lambda g, dr, x, r: dr * x / (x.shape[-1] * r)
@@ -115,6 +119,12 @@ WALK = {
     ),
     "dx: the root is missing: r = sqrt(q) has the derivative 1/(2 r).": node_slip(
         dx=lambda g, dr, x, r: g / r + dr * 2 * x / x.shape[-1]
+    ),
+    "dx: 1/r is missing in path 2: r = sqrt(q) has the derivative 1/(2 r), not 1/2.": node_slip(
+        dx=lambda g, dr, x, r: g / r + dr * x / x.shape[-1]
+    ),
+    "dx: r = sqrt(q) has the derivative 1/(2 r), not 1/(2 q).": node_slip(
+        dx=lambda g, dr, x, r: g / r + dr * x / (x.shape[-1] * r**2)
     ),
     "dx: a factor 2: that of the square and that of the root cancel.": node_slip(
         dx=lambda g, dr, x, r: g / r + 2 * dr * x / (x.shape[-1] * r)
@@ -207,6 +217,15 @@ COLLECTED = {
     "divide by r once, not by its square.": (
         lambda dy, w, h, r: (w * dy - h * mean(w * dy * h)) / r**2
     ),
+    "1/r stands before the bracket: divide by r, do not multiply.": (
+        lambda dy, w, h, r: (w * dy - h * mean(w * dy * h)) * r
+    ),
+    "the sum over j is missing: entry i needs all products g_j xhat_j, not its own alone.": (
+        lambda dy, w, h, r: (w * dy - h * w * dy * h / h.shape[-1]) / r
+    ),
+    "the mean divides by D already.": (
+        lambda dy, w, h, r: (w * dy - h * mean(w * dy * h) / h.shape[-1]) / r
+    ),
     "1/r is missing before the bracket.": lambda dy, w, h, r: w * dy - h * mean(w * dy * h),
     "in the second path both x were replaced by xhat without their r: two factors r cancel.": (
         lambda dy, w, h, r: w * dy / r - h * mean(w * dy * h) / r**3
@@ -246,6 +265,15 @@ CROSS = {
     "that is what comes of a centred vector; these are not centred.": lambda h: 0 * fourth_term(h),
     "the number in the middle is missing: the sum of the entries of xhat.": lambda h: (
         torch.outer(h, torch.ones_like(h)) / len(h) ** 2
+    ),
+    "xhat itself is missing: it stands left of the number.": lambda h: (
+        h.sum() / len(h) ** 2 * torch.ones_like(torch.outer(h, h))
+    ),
+    "the number is the SUM of the entries of xhat, not their mean.": lambda h: (
+        fourth_term(h) / len(h)
+    ),
+    "xhat^T 1 is the sum of the entries of xhat, not their count D.": lambda h: (
+        torch.outer(h, torch.ones_like(h)) / len(h)
     ),
     "a product of matrices, not of their entries.": lambda h: torch.outer(h, h) / len(h) ** 2,
     "that is the product of both brackets; asked is its fourth term.": lambda h: (
@@ -385,6 +413,21 @@ NORM = {
         bracket=lambda g, h, m: g + m(g) - h * m(g * h)
     ),
     "divide by the standard deviation s, not by the variance.": norm_slip(power=2),
+    "1/s is missing before the bracket.": norm_slip(power=0),
+    "under both means stands g = w dy, not dy.": (
+        lambda dy, x, w, eps, dim: backward(
+            dy,
+            x,
+            w,
+            eps,
+            dim,
+            bracket=lambda g, h, m: w * g - m(g) - h * m(g * h),
+            g=lambda dy, w: dy,
+        )
+    ),
+    "the mean of g runs over dim, like the other one.": norm_slip(
+        bracket=lambda g, h, m: g - mean(g) - h * m(g * h)
+    ),
     "two slips: x.std() divides by one less than the count, and eps is missing.": norm_slip(
         s=lambda v, n: (v * n / (n - 1)).sqrt()
     ),

@@ -166,8 +166,8 @@ def expect_all(
     if not faults:
         return
     first = faults[0]
-    # a second mistake may hide the first one elsewhere
-    for places in (range(len(values)), [first]):
+    # a second mistake may hide the first one further on; before it, the slip is right as well
+    for places in (range(len(values)), range(first + 1)):
         for message, wrongs in slips.items():
             if all(_fits(gots[i], wrongs[i], wants[i], rtol, atol) for i in places):
                 raise Slip(message)

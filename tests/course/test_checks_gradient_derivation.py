@@ -32,6 +32,7 @@ FIRST_ORDER = {
     "the right side": (1 / length - p / length**3, "the whole right side"),
     "of the length": (p / length, "the change of the length itself"),
     "the root kept": (1 / sympy.sqrt(1 + 2 * p / length**2) - 1, "expand the root, too"),
+    "one over kept": (1 / (1 + p / length**2) - 1, "one over the bracket, too"),
     "a number": (-0.5, "c is off by"),
     "an unknown letter": (-sympy.Symbol("x") / length**2, "c holds x"),
 }
@@ -84,6 +85,10 @@ WALK = {
     "mean": (at_r(lambda g, x, s: -mean(g * x) / s**2), "not their mean"),
     "xhat": (at_r(lambda g, x, s: -(g * x / s).sum(-1, keepdim=True) / s**2), "is x, not xhat"),
     "sum of all": (at_r(lambda g, x, s: -(g * x).sum() / s**2), "along the row"),
+    "sum of all rows": (
+        at_r(lambda g, x, s: (-g * x / s**2).sum() * torch.ones_like(s)),
+        "its own dr",
+    ),
     "no keepdim": (
         lambda *a: (lambda g, dr, dx: (g, dr[..., 0], dx))(*SOLVED["my_walk"](*a)),
         "dr has shape (3,), expected (3, 1)",
@@ -92,6 +97,11 @@ WALK = {
     "path 2": (at_x(lambda g, dr, x, s: dr * x / (x.shape[-1] * s)), "path 2 alone"),
     "no D": (at_x(lambda g, dr, x, s: g / s + dr * x / s), "D is missing"),
     "no root": (at_x(lambda g, dr, x, s: g / s + dr * 2 * x / x.shape[-1]), "the root is missing"),
+    "root 1/2": (at_x(lambda g, dr, x, s: g / s + dr * x / x.shape[-1]), "not 1/2."),
+    "root 1/(2 q)": (
+        at_x(lambda g, dr, x, s: g / s + dr * x / (x.shape[-1] * s**2)),
+        "not 1/(2 q)",
+    ),
     "subtracted": (at_x(lambda g, dr, x, s: g / s - dr * x / (x.shape[-1] * s)), "added, not"),
     "the published line": (published_line, "that is the published line"),
     "no eps": (lambda dy, x, w, e: SOLVED["my_walk"](dy, x, w, 0.0), "eps is missing"),
@@ -136,6 +146,15 @@ COLLECTED = {
     "whole batch": (lambda dy, w, h, s: (w * dy - h * (w * dy * h).mean()) / s, "whole batch"),
     "squared": (lambda dy, w, h, s: (w * dy - h * mean(w * dy * h)) / s**2, "not by its square"),
     "r lost": (lambda dy, w, h, s: w * dy - h * mean(w * dy * h), "1/r is missing"),
+    "times r": (lambda dy, w, h, s: (w * dy - h * mean(w * dy * h)) * s, "do not multiply"),
+    "no sum": (
+        lambda dy, w, h, s: (w * dy - h * w * dy * h / h.shape[-1]) / s,
+        "the sum over j is missing",
+    ),
+    "D twice": (
+        lambda dy, w, h, s: (w * dy - h * mean(w * dy * h) / h.shape[-1]) / s,
+        "divides by D already",
+    ),
     "r left over": (
         lambda dy, w, h, s: w * dy / s - h * mean(w * dy * h) / s**2,
         "an r is left over",
@@ -163,6 +182,12 @@ CROSS = {
         lambda h: (h @ h) * torch.outer(h, torch.ones_like(h)) / len(h) ** 2,
         "not of their squares",
     ),
+    "no xhat": (
+        lambda h: h.sum() / len(h) ** 2 * torch.ones_like(torch.outer(h, h)),
+        "xhat itself is missing",
+    ),
+    "mean": (lambda h: solved_cross(h) / len(h), "not their mean"),
+    "count": (lambda h: torch.outer(h, torch.ones_like(h)) / len(h), "not their count D"),
     "a number": (lambda h: h.sum() / len(h) ** 2, "the matrix has shape ()"),
 }
 
@@ -250,6 +275,12 @@ NORM = {
     "no mean": (norm(lambda g, h, m: g - h * m(g * h)), "the mean of g is missing"),
     "no variance": (norm(lambda g, h, m: g - m(g)), "path through the variance is missing"),
     "by the variance": (norm(power=2), "not by the variance"),
+    "no 1/s": (norm(power=0), "1/s is missing"),
+    "means of dy": (
+        lambda dy, x, w, *more: norm(lambda g, h, m: g - m(dy) - h * m(dy * h))(dy, x, w, *more),
+        "under both means",
+    ),
+    "mean of a row": (norm(lambda g, h, m: g - mean(g) - h * m(g * h)), "runs over dim, like"),
     "sign": (norm(lambda g, h, m: g - m(g) + h * m(g * h)), "sign of the path through the var"),
     "unbiased": (norm(s=lambda x, d, e: (x.var(d, keepdim=True) + e).sqrt()), "the biased one"),
     "x.std": (norm(s=lambda x, d, e: x.std(d, keepdim=True)), "two slips"),

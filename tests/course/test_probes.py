@@ -125,6 +125,19 @@ def test_the_parts_of_a_result_are_compared_one_by_one():
     assert "expected a tuple (mean, var)" in check_both(lambda x: x.mean())
 
 
+def test_a_slip_that_is_wrong_earlier_is_not_named():
+    def both(x):
+        return x.mean(), x.var()
+
+    @exercise("two parts")
+    def check_both(student):
+        slips = {"mean: no division.": lambda x: (x.sum(), 2 * x.var())}
+        calls(student, both, {"x": draw(3)}, {"x": draw(2, 5)}, slips=slips, what=("mean", "var"))
+
+    assert "mean: no division" in check_both(lambda x: (x.sum(), x.var()))
+    assert "var is off by" in check_both(lambda x: (x.mean(), 2 * x.var()))
+
+
 @pytest.mark.parametrize(
     "given",
     [[1.0, 2.0], [draw(2)], {"w": draw(2)}, draw(2).numpy()],
