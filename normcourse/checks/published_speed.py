@@ -154,7 +154,7 @@ SCATTER = 1e-4  # measured times are farther from any line than this share of th
 CHECKED = 2**27  # bytes: the check makes no larger copy itself
 FASTER = 4  # than the best of the check's copies: other work slows the check down at most so much
 SLOWER = 50  # than it: the reader's machine may have been busy, or new memory was written
-STEADY = 1e-4  # seconds: shorter times depend on where the tensors lie, by factors up to 5
+STEADY = 1e-4  # seconds: on a busy machine shorter times scatter by factors up to 5
 
 
 @exercise("Exercise 3 (your own machine)")
