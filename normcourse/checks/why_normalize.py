@@ -30,6 +30,11 @@ FACTORS = {  # of n inputs and the variance v
     "that is the variance for which the factor is 1; the question is the factor for any v.": (
         lambda n, v: 2 / n
     ),
+    "that is the standard deviation for which the factor is 1; the question is the factor for any "
+    "v.": lambda n, v: math.sqrt(2 / n),
+    "that is the standard deviation of what leaves; the size does not subtract the mean.": (
+        lambda n, v: math.sqrt(n * v * (1 / 2 - 1 / (2 * math.pi)))
+    ),
     "ReLU keeps half of the mean square; it does not double it.": lambda n, v: math.sqrt(2 * n * v),
     "a third of 1/n is torch's own v; use the v that is given.": lambda n, v: math.sqrt(1 / 6),
     "that is the factor of thirty layers; the question is one layer.": lambda n, v: (
@@ -37,6 +42,7 @@ FACTORS = {  # of n inputs and the variance v
     ),
 }
 LISTS = ("sizes", "spreads", "told apart")
+SLIPS = ("deviations", "along the row")  # measured as well, to name them
 BLOCKS = {  # of h, norm, linear
     "the shortcut carries h itself; yours adds the NORMALIZED h.": (
         lambda h, norm, linear: norm(h) + torch.relu(linear(norm(h)))
@@ -69,6 +75,9 @@ BLOCKS = {  # of h, norm, linear
     "one norm is enough, at the beginning of the branch; yours has one behind the sum as well.": (
         lambda h, norm, linear: norm(h + torch.relu(linear(norm(h))))
     ),
+    "the norm and the shortcut are missing; that is the plain layer.": lambda h, norm, linear: (
+        torch.relu(linear(h))
+    ),
     "h is added twice.": lambda h, norm, linear: 2 * h + torch.relu(linear(norm(h))),
     "the branch is added, not multiplied.": lambda h, norm, linear: h * torch.relu(linear(norm(h))),
 }
@@ -86,8 +95,9 @@ def profile(student) -> None:
     """student(net, x, digits) -> (sizes, spreads, told apart), one number behind each layer."""
     for seed in (0, 1):
         net = _net(seed)
-        x = 1 + draw(40 + 10 * seed, 6, seed=seed + 5)
-        digits = torch.arange(len(x)) % 10
+        digits = torch.arange(400 + 100 * seed) % 10
+        of_digit = draw(10, 6, seed=seed + 7)  # so that the digits can be told apart in part
+        x = 1 + of_digit[digits] + draw(len(digits), 6, seed=seed + 5)
         before = [parameter.detach().clone() for parameter in net.parameters()]
         net.train(seed == 0)
         got = parts(student(net, x.clone(), digits.clone()), *LISTS)
@@ -97,13 +107,16 @@ def profile(student) -> None:
 
 
 def _net(seed: int) -> nn.Sequential:
-    """Linear, ReLU, two Blocks, a norm, a head: what a measurement has to tell apart."""
+    """Linear, ReLU, two Blocks, a norm, a head: what a measurement has to tell apart.
+
+    All are 6 wide, so that a part that gets x in place of h makes a number, not an error.
+    """
     blocks = [
-        training.Block(nn.Sequential(nn.Linear(5, 5), nn.ReLU()), layers.LayerNorm, 5)
+        training.Block(nn.Sequential(nn.Linear(6, 6), nn.ReLU()), layers.LayerNorm, 6)
         for _ in range(2)
     ]
-    start = [nn.Linear(6, 5), nn.ReLU()]
-    net = nn.Sequential(*start, *blocks, layers.LayerNorm(5), nn.Linear(5, 10)).double()
+    start = [nn.Linear(6, 6), nn.ReLU()]
+    net = nn.Sequential(*start, *blocks, layers.LayerNorm(6), nn.Linear(6, 10)).double()
     with torch.no_grad():
         for place, parameter in enumerate(net.parameters()):
             parameter.copy_(draw(*parameter.shape, seed=100 * seed + place))
@@ -113,6 +126,7 @@ def _net(seed: int) -> nn.Sequential:
 def _compare(got, net, x, digits) -> None:
     wanted = _profile(net, x, digits, (nn.ReLU, training.Block))
     entering = _profile(net, x, digits, (nn.ReLU, training.Block), before=True)
+    unchained = _profile(net, x, digits, (nn.ReLU, training.Block), chained=False)
     of_input = _measures(x, digits)
     counts = {
         "Block is missing: measure behind a ReLU AND behind a training.Block.": _profile(
@@ -126,12 +140,18 @@ def _compare(got, net, x, digits) -> None:
         ),
         "the head is the last part: leave it out.": _profile(net, x, digits, nn.Module, end=None),
     }
+    _refuse_tuples(got, wanted)
     for name, values in zip(LISTS, got, strict=True):
         if not isinstance(values, list | tuple):
             raise Slip(f"{name}: return a list with one number for each layer.")
         for message, other in counts.items():
             if len(values) == len(other[name]) != len(wanted[name]):
                 raise Slip(message)
+        if len(values) == len(wanted[name]) + 1:
+            if _equal(values[1:], wanted[name]):
+                raise Slip("the first number is that of the input; begin behind the first layer.")
+            if _equal(values[:-1], wanted[name]):
+                raise Slip("the head is the last part: leave it out.")
         if len(values) != len(wanted[name]):
             raise Slip(
                 f"{name}: {len(values)} numbers, "
@@ -150,9 +170,33 @@ def _compare(got, net, x, digits) -> None:
                 name
             ][layer]
             slips["that is x, what came into the net; measure h."] = of_input[name]
+            slips["each part gets h, what the part before it made; yours gets x."] = unchained[
+                name
+            ][layer]
+            if name == "sizes":
+                slips["that is a standard deviation; the size does not subtract the mean."] = (
+                    wanted["deviations"][layer]
+                )
             if name == "spreads":
                 slips |= _spread_slips(want, wanted["sizes"][layer], len(x))
+                slips["subtract the average ROW, the mean over dimension 0."] = wanted[
+                    "along the row"
+                ][layer]
             expect(value, want, slips, f"{name} at layer {layer + 1}")
+
+
+def _refuse_tuples(got, wanted: dict[str, list[float]]) -> None:
+    """Three layers and three lists: a tuple for each layer looks like what was asked."""
+    each_layer = list(zip(*(wanted[name] for name in LISTS), strict=True))
+    lengths = {len(values) for values in got if isinstance(values, list | tuple)}
+    if lengths == {3} and all(map(_equal, got, each_layer)):
+        raise Slip("return three lists, one a measure; yours are three measures for each layer.")
+
+
+def _equal(values, wanted) -> bool:
+    return all(isinstance(value, float) for value in values) and torch.allclose(
+        torch.tensor(values, dtype=torch.float64), torch.tensor(wanted, dtype=torch.float64)
+    )
 
 
 def _spread_slips(spread: float, size: float, rows: int) -> dict[str, float]:
@@ -166,12 +210,12 @@ def _spread_slips(spread: float, size: float, rows: int) -> dict[str, float]:
     }
 
 
-def _profile(net, x, digits, ends, *, end=-1, before=False) -> dict[str, list[float]]:
-    found = {name: [] for name in LISTS}
+def _profile(net, x, digits, ends, *, end=-1, before=False, chained=True) -> dict[str, list[float]]:
+    found = {name: [] for name in LISTS + SLIPS}
     h = x
     for part in net[:end]:
         entered = h
-        h = part(h).detach()
+        h = part(h if chained else x).detach()
         if isinstance(part, ends):
             for name, value in _measures(entered if before else h, digits).items():
                 found[name].append(value)
@@ -181,14 +225,19 @@ def _profile(net, x, digits, ends, *, end=-1, before=False) -> dict[str, list[fl
 def _measures(h: Tensor, digits: Tensor) -> dict[str, float]:
     size = h.square().mean().sqrt().item()
     differences = (h - h.mean(0)).square().mean().sqrt().item()
-    values = (size, differences / size, _told_apart(h, digits))
-    return dict(zip(LISTS, values, strict=True))
+    along = (h - h.mean(1, keepdim=True)).square().mean().sqrt().item()
+    values = (size, differences / size, _told_apart(h, digits), h.std().item(), along / size)
+    return dict(zip(LISTS + SLIPS, values, strict=True))
 
 
 def _told_apart(h: Tensor, digits: Tensor) -> float:
-    averages = torch.stack([h[digits == digit].mean(0) for digit in range(10)])
-    nearest = (h[:, None] - averages).square().sum(-1).argmin(1)
-    return (nearest == digits).double().mean().item()
+    """The averages are those of the first half, the rows those of the second."""
+    half = len(h) // 2
+    known = h[:half]
+    judged = h[half:]
+    averages = torch.stack([known[digits[:half] == digit].mean(0) for digit in range(10)])
+    nearest = (judged[:, None] - averages).square().sum(-1).argmin(1)
+    return (nearest == digits[half:]).double().mean().item()
 
 
 @exercise("Exercise 3 (the block)")
@@ -273,6 +322,12 @@ def _one_scale(student, rows: Tensor, normed: Tensor) -> None:
     with_zeros = rows.index_fill(0, torch.tensor([3]), 0.0)
     if not _normed(student, with_zeros).isfinite().all():
         raise Slip("a row of zeros becomes NaN: add a small number to what you divide by.")
+    alone = _normed(student, rows[:20]).detach()
+    if not torch.allclose(alone, normed[:20]):
+        raise Slip(
+            "a row leaves with other numbers when other rows come with it: "
+            "measure each row by itself."
+        )
 
 
 def _trained(student) -> float:

@@ -28,11 +28,16 @@ FACTORS = {
     "torch's": (lambda n, v: math.sqrt(1 / 6), "use the v that is given"),
     "one size built in": (lambda n, v: math.sqrt(0.32), "the first one"),
     "thirty layers": (lambda n, v: (n * v / 2) ** 15, "the factor of thirty layers"),
+    "He's deviation": (lambda n, v: math.sqrt(2 / n), "the standard deviation for which"),
+    "a variance": (
+        lambda n, v: math.sqrt(n * v * (math.pi - 1) / (2 * math.pi)),
+        "does not subtract the mean",
+    ),
     "times 2": (lambda n, v: math.sqrt(n * v * 2), "does not double"),
 }
 
 
-def profiled(*, ends=(nn.ReLU, training.Block), end=-1, order=(0, 1, 2), train=None):
+def profiled(*, ends=(nn.ReLU, training.Block), end=-1, order=(0, 1, 2), train=None, chained=True):
     """The solution with one thing changed."""
     measures = [load("00_why_normalize")[name] for name in ("size", "spread", "told_apart")]
 
@@ -42,7 +47,7 @@ def profiled(*, ends=(nn.ReLU, training.Block), end=-1, order=(0, 1, 2), train=N
         if train is not None:
             net.train(train)
         for part in net[:end]:
-            h = part(h).detach()
+            h = part(h if chained else x).detach()
             if isinstance(part, ends):
                 lists[0].append(measures[0](h))
                 lists[1].append(measures[1](h))
@@ -85,7 +90,47 @@ def measured_on_x(net, x, digits):
     return sizes * 3, spreads * 3, shares * 3
 
 
+def input_too(net, x, digits):
+    sizes, spreads, shares = profiled()(net, x, digits)
+    return [1.0, *sizes], [1.0, *spreads], [1.0, *shares]
+
+
+def head_too(net, x, digits):
+    sizes, spreads, shares = profiled()(net, x, digits)
+    return [*sizes, 1.0], [*spreads, 1.0], [*shares, 1.0]
+
+
+def otherwise(list_number, measure):
+    """The solution with one list measured in another way."""
+
+    def student(net, x, digits):
+        lists = list(profiled()(net, x, digits))
+        lists[list_number] = []
+        h = x
+        for part in net[:-1]:
+            h = part(h).detach()
+            if isinstance(part, (nn.ReLU, training.Block)):
+                lists[list_number].append(measure(h))
+        return tuple(lists)
+
+    return student
+
+
+def along_the_row(h):
+    return ((h - h.mean(1, keepdim=True)).square().mean() / h.square().mean()).sqrt().item()
+
+
+def by_layer(net, x, digits):
+    return list(zip(*profiled()(net, x, digits), strict=True))
+
+
 PROFILES = {
+    "input too": (input_too, "that of the input"),
+    "head too, with the layers": (head_too, "leave it out"),
+    "deviation": (otherwise(0, lambda h: h.std().item()), "does not subtract the mean"),
+    "other mean": (otherwise(1, along_the_row), "the average ROW"),
+    "by layer": (by_layer, "return three lists"),
+    "always x": (profiled(chained=False), "yours gets x"),
     "no root": (spreads_changed(lambda spread, size: spread**2), "the root is missing"),
     "by the square": (spreads_changed(lambda spread, size: spread / size), "not by its square"),
     "no Block": (profiled(ends=nn.ReLU), "Block is missing"),
@@ -131,6 +176,7 @@ BLOCKS = {
     "no ReLU": (lambda h, n, w: h + w(n(h)), "the ReLU is missing"),
     "ReLU of the sum": (lambda h, n, w: (h + w(n(h))).relu(), "before the sum"),
     "ReLU first": (lambda h, n, w: h + w(n(h).relu()), "the Linear comes first"),
+    "plain": (lambda h, n, w: w(h).relu(), "that is the plain layer"),
     "two norms": (lambda h, n, w: n(h + w(n(h)).relu()), "one norm is enough"),
     "no shortcut": (lambda h, n, w: w(n(h)).relu(), "the shortcut is missing"),
     "no norm": (lambda h, n, w: h + w(h).relu(), "the norm is missing"),
@@ -174,6 +220,8 @@ NORMS = {
     "LayerNorm": (layers.LayerNorm, "that is LayerNorm"),
     "BatchNorm": (nn.BatchNorm1d, "that is BatchNorm"),
     "no class": (layers.RMSNorm(64), "the check takes the class"),
+    "the batch": (norm_of(lambda h: h / (h.square().mean().sqrt() + 1e-6)), "by itself"),
+    "the columns": (norm_of(lambda h: h / (h.abs().mean(0) + 1e-6)), "by itself"),
     "a pair": (norm_of(lambda h: (h, h)), "returns a tuple"),
     "a median": (
         norm_of(lambda h: h / (h.abs().median(-1, keepdim=True).values + 1e-6)),
@@ -215,9 +263,9 @@ def test_a_block_may_be_a_function_that_makes_one():
     "size",
     [
         lambda h: (h.abs() ** 3).mean(-1, keepdim=True) ** (1 / 3),
-        lambda h: h.square().mean().sqrt(),
+        lambda h: h.abs().amax(-1, keepdim=True),
     ],
-    ids=["cubes", "the whole batch"],
+    ids=["cubes", "the largest"],
 )
 def test_an_unusual_norm_is_accepted(size):
     assert check.own_norm(norm_of(lambda h: h / (size(h) + 1e-6))).startswith("[ok]")
