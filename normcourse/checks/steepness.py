@@ -111,6 +111,11 @@ DISTANCE = {
     "that takes u·t for gap; u·t is 1 - gap/2.": A**2 + B**2 - 2 * A * B * GAP,
     "that is the distance; asked is its square.": sympy.sqrt((A - B) ** 2 + A * B * GAP),
     "that is the last step's lower bound; asked is what it is equal to.": (A + B) ** 2 / 4 * GAP,
+    "both signs: |x - z|^2 holds -2 a b u·t, and u·t is 1 minus gap/2.": (
+        (A + B) ** 2 + A * B * GAP
+    ),
+    "half of gap, times 2 a b: the 2 and the half cancel.": (A - B) ** 2 + A * B * GAP / 2,
+    "the 1 of 1 - gap/2 is lost: -2 a b is left as well.": A**2 + B**2 + A * B * GAP,
     "the 2 of 2 a b is lost: the square of a difference has the mixed term twice.": (
         A**2 + B**2 - A * B * (1 - GAP / 2)
     ),
@@ -141,6 +146,11 @@ def size(x: Tensor) -> Tensor:
 
 def at_the_old_length(x, dx, rate):
     moved = x - rate * dx
+    return moved * size(x) / size(moved)
+
+
+def brought_back(x, dx, rate):
+    moved = fitted(x, dx, rate)
     return moved * size(x) / size(moved)
 
 
@@ -177,6 +187,9 @@ STEP = {
     ),
     "the plain step, brought back to the old length: it turns the row as far as before.": (
         at_the_old_length
+    ),
+    "the right step, but brought back to the old length; it lands a little farther out.": (
+        brought_back
     ),
     "divided by the gradient's own size: near the goal the step has to become short.": (
         lambda x, dx, rate: x - rate * size(x) * dx / size(dx)

@@ -69,6 +69,9 @@ DISTANCE = {
     "the root": (sympy.sqrt((a - b) ** 2 + a * b * gap), "asked is its square"),
     "the bound": ((a + b) ** 2 * gap / 4, "the last step's lower bound"),
     "mixed once": (a**2 + b**2 - a * b * (1 - gap / 2), "the mixed term twice"),
+    "both signs": ((a + b) ** 2 + a * b * gap, "both signs"),
+    "half": ((a - b) ** 2 + a * b * gap / 2, "the half cancel"),
+    "no 1": (a**2 + b**2 + a * b * gap, "the 1 of 1 - gap/2"),
     "a number": (2.0, "the square of the distance is"),
 }
 
@@ -96,6 +99,10 @@ STEP = {
     "entries": (times(lambda x: x**2), "each entry has its own factor"),
     "variance": (times(lambda x: x.var(-1, correction=0, keepdim=True)), "that is the variance"),
     "size 1, old gradient": (lambda x, dx, rate: x / rms(x) - rate * dx, "its own is r times"),
+    "right, then back": (
+        lambda x, dx, rate: rms(x) * (lambda y: y / rms(y))(x - rate * mean(x * x) * dx),
+        "brought back to the old length; it",
+    ),
     "uphill": (lambda x, dx, rate: x + rate * mean(x * x) * dx, "the sign"),
     "the step": (lambda x, dx, rate: -rate * mean(x * x) * dx, "the step alone"),
     "size 1": (lambda x, dx, rate: x / rms(x) - rate * rms(x) * dx, "the row of size 1"),
