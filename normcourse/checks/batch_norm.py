@@ -54,6 +54,7 @@ def running_variance(student) -> None:
         ),
         "that is a standard deviation; the buffer holds a variance.": (2 - kept) ** 0.5,
         "the shares are exchanged: 0.9**10 is what is left of the initial 1.": 1 + kept,
+        "that adds 0.1 * 2 ten times; each batch also takes a tenth of the old value away.": 3.0,
     }
     # 1.65 is good enough for pencil and paper
     expect(student, 2 - kept, slips, "running_var", rtol=2e-3)
@@ -81,6 +82,12 @@ def walk_back(answer) -> None:
     slips["the whole is not divided by s: path 1 hands on 12/3."] = 3 * _walked()
     slips["the other samples are moved as well: they share the mean and the variance."] = (
         torch.tensor([2.0, 0.0, 0.0, 0.0])
+    )
+    slips["that is g as it arrives; walk the three paths back to the inputs."] = torch.tensor(
+        [12.0, 0.0, 0.0, 0.0]
+    )
+    slips["that is g without its mean; path 2 and the division by s are missing."] = torch.tensor(
+        [9.0, -3.0, -3.0, -3.0]
     )
     expect(got, _walked(), slips, "the gradient", rtol=1e-2, atol=5e-3)  # 1.33 is good enough
 

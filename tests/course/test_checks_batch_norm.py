@@ -218,6 +218,7 @@ NUMBER = {
     "share alone": (0.6513, "share of the ten batches"),
     "standard deviation": (1.2850, "a standard deviation"),
     "shares exchanged": (1.3487, "the shares are exchanged"),
+    "added up": (3.0, "takes a tenth of the old value away"),
     "anything else": (7.0, "is off by"),
     "text": ("1.65", "expected a number"),
 }
@@ -245,6 +246,8 @@ COLUMN = {
 
 WALK = {
     "path 1": ([4, 0, 0, 0], "path 1 alone"),
+    "g": ([12, 0, 0, 0], "g as it arrives"),
+    "g without its mean": ([9, -3, -3, -3], "g without its mean"),
     "no mean": ([3, -1 / 3, 1 / 3, 1], "path 3 is missing"),
     "no variance": ([3, -1, -1, -1], "path 2 is missing"),
     "no direct path": ([-2, -4 / 3, -2 / 3, 0], "path 1 is missing"),
