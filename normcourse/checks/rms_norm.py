@@ -35,6 +35,9 @@ def variance_left(answer) -> None:
         "5/7 adds the mean, not its square: the mean square is variance plus SQUARED mean.": 5 / 7,
         "5 is the variance of the input.": 5.0,
         "9 is the mean square of the row; divide the variance by it.": 9.0,
+        "9/5 is upside down: the variance is divided by the mean square.": 9 / 5,
+        "5/2 divides by the mean; divide by the mean square.": 5 / 2,
+        "0 would be a constant row; this one keeps a part of its variance.": 0.0,
         "1/9 divides 1 by the mean square; divide the variance of the row, 5.": 1 / 9,
         "5/29 squares the variance: the mean square is the variance plus the squared mean.": 5 / 29,
         "that is the standard deviation of the output; its square is asked for.": math.sqrt(5) / 3,
@@ -97,6 +100,9 @@ CONVERT_SLIPS = {
     "the second matrix of each block writes to the stream: centre it.": {"writers": ("first",)},
     "the first matrix of a block reads the stream, the second one writes to it.": {
         "writers": ("first", "reader")
+    },
+    "what reads is centred, and what writes is not: it must be the other way round.": {
+        "writers": ("reader",)
     },
     "the first matrix of a block only reads: what it makes goes into a ReLU.": {
         "writers": ("first", "reader", "second")
@@ -188,8 +194,14 @@ def _rms_slips(x: Tensor, weight: Tensor, eps: float) -> dict[str, Tensor]:
         "the gain is missing: multiply by weight.": x / right,
         "the gain is weight here, not 1 + weight (Gemma's form).": x / right * (1 + weight),
         "weight is a gain, not a bias: multiply.": x / right + weight,
+        "the gain comes last: normalize x, then multiply by weight.": _gain_first(x, weight, eps),
     }
     return {message: x / divisor * weight for message, divisor in divisors.items()} | outputs
+
+
+def _gain_first(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    scaled = x * weight
+    return scaled / (scaled.square().mean(-1, keepdim=True) + eps).sqrt()
 
 
 def gradient(student) -> None:

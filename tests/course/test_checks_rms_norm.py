@@ -34,6 +34,9 @@ VARIANCES = [
     (1 / 9, "divides 1 by the mean square"),
     (5 / 29, "squares the variance"),
     (0.745, "standard deviation"),
+    (1.8, "upside down"),
+    (2.5, "divides by the mean;"),
+    (0, "constant row"),
     (0.5, "off by"),
 ]
 
@@ -88,6 +91,7 @@ RMS_NORMS = {
     "no gain": (lambda x, w, e: x * inverse_rms(x, e), "gain is missing"),
     "1 + weight": (lambda x, w, e: x * inverse_rms(x, e) * (1 + w), "Gemma's form"),
     "adds the weight": (lambda x, w, e: x * inverse_rms(x, e) + w, "not a bias"),
+    "gain first": (lambda x, w, e: x * w * inverse_rms(x * w, e), "the gain comes last"),
     "axis 0": (lambda x, w, e: x * torch.rsqrt(x.square().mean(0) + e) * w, "each ROW"),
     "whole batch": (lambda x, w, e: x * torch.rsqrt(x.square().mean() + e) * w, "whole batch"),
     "no keepdim": (lambda x, w, e: x * torch.rsqrt(x.square().mean(-1) + e) * w, "keepdim=True"),
