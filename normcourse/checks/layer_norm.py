@@ -34,6 +34,7 @@ def by_hand(answer) -> None:
         "the variance is the MEAN of the squares: divide their sum by 4.": math.sqrt(13),
         "the variance divides by D = 4, not by D - 1 = 3.": math.sqrt(5),
         "take the root of the variance plus eps.": 4.0,
+        "you divide by the variance: add eps to it, and take the root.": 3.0,
     }
     slips = {text: centred / divisor * weight + bias for text, divisor in divisors.items()}
     slips |= {
@@ -41,6 +42,7 @@ def by_hand(answer) -> None:
         "the bias is missing: add it last.": xhat * weight,
         "the gain is missing: multiply by it before you add the bias.": xhat + bias,
         "the bias comes after the gain: multiply first, then add.": (xhat + bias) * weight,
+        "gain and bias have changed places: the gain is (1, 2, 1, 2).": xhat * bias + weight,
         "the mean is not subtracted: that is RMSNorm.": row / math.sqrt(8) * weight + bias,
         "the mean is subtracted from the row; what you divide is still the row.": (
             row / 2 * weight + bias
@@ -128,6 +130,10 @@ def _leading(dims: int, shape: tuple) -> tuple:
     return tuple(range(dims - len(shape))) or (0,)
 
 
+def _all_but_first(dims: int, shape: tuple) -> tuple:
+    return tuple(range(1, dims)) or (0,)
+
+
 def _last_two(dims: int, shape: tuple) -> tuple:
     return (-2, -1) if dims > 1 else (-1,)
 
@@ -158,6 +164,16 @@ LAYER_NORM_SLIPS = {
     "the mean is not subtracted from x: that is RMSNorm.": _row_slip(
         lambda x, dims, eps: x / torch.sqrt(mean_square(x, dims) + eps)
     ),
+    "the mean is subtracted inside the variance only: the row that you divide "
+    "has to be centred as well.": _row_slip(
+        lambda x, dims, eps: x / torch.sqrt(deviation(x, dims).square() + eps)
+    ),
+    "that is the mean absolute deviation: square before you take the mean, "
+    "then take the root.": _row_slip(
+        lambda x, dims, eps: (
+            centred(x, dims) / (centred(x, dims).abs().mean(dims, keepdim=True) + eps)
+        )
+    ),
     "the mean is subtracted, but not divided by anything.": (
         _row_slip(lambda x, dims, eps: centred(x, dims))
     ),
@@ -171,6 +187,9 @@ LAYER_NORM_SLIPS = {
     "wrong axes: one mean for the whole tensor; every sample has its own.": _axis_slip(
         lambda dims, shape: tuple(range(dims))
     ),
+    "wrong axes: all but the first; normalized_shape says how many to take from the end.": (
+        _axis_slip(_all_but_first)
+    ),
     "the axes are fixed at the last two; "
     "len(normalized_shape) says how many there are.": _axis_slip(_last_two),
     "keepdim=True is missing: the statistics are lined up with the wrong axes.": _unkept,
@@ -179,6 +198,9 @@ LAYER_NORM_SLIPS = {
     "gain and bias are missing.": _affine_slip(lambda xhat, w, b: xhat),
     "the bias is multiplied by the gain: add it last.": (
         _affine_slip(lambda xhat, w, b: (xhat + b) * w)
+    ),
+    "the gain is the factor itself: here it is 1 plus the gain.": (
+        _affine_slip(lambda xhat, w, b: xhat * (1 + w) + b)
     ),
     "gain and bias come after the normalization, not before.": _affine_first,
     "the gain is one number here; every feature has its own.": _affine_slip(
@@ -277,6 +299,24 @@ SIZE_SLIPS = {
     "eps is part of s: it stays in the divisor.": lambda x, eps: _size_gradient(x, 0.0),
     "the mean divides by D, not by D - 1.": lambda x, eps: (
         _size_gradient(x, eps) * x.shape[-1] / (x.shape[-1] - 1)
+    ),
+    "s holds the variance that divides by D, not by D - 1 (correction=0).": lambda x, eps: (
+        centred(x, -1) / (x.shape[-1] * torch.sqrt(deviation(x, -1, 1).square() + eps))
+    ),
+    "eps stands inside the root of s, added to the variance.": lambda x, eps: (
+        centred(x, -1) / (x.shape[-1] * (deviation(x, -1) + eps))
+    ),
+    "1/D is one over the length of a row, not over the number of rows.": lambda x, eps: (
+        centred(x, -1) / (x.shape[0] * row_size(x, eps))
+    ),
+    "1/D belongs here once: the mean inside the centred row has its own.": lambda x, eps: (
+        _size_gradient(x, eps) / x.shape[-1]
+    ),
+    "that is the gradient of 1/s; s itself is asked for.": lambda x, eps: (
+        -_size_gradient(x, eps) / row_size(x, eps).square()
+    ),
+    "mean and size run along a row; yours run down the columns.": lambda x, eps: (
+        centred(x, 0) / (x.shape[0] * torch.sqrt(deviation(x, 0).square() + eps))
     ),
     "the sign: s grows when an entry moves away from the mean.": lambda x, eps: (
         -_size_gradient(x, eps)

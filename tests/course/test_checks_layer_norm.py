@@ -21,6 +21,8 @@ ROW = {
     "sum of squares": ([-0.277, -0.555, 0.723, 2.664], "the MEAN of the squares"),
     "divided by D - 1": ([-0.447, -0.894, 0.553, 3.683], "not by D - 1"),
     "no root": ([-0.25, -0.5, 0.75, 2.5], "take the root"),
+    "the variance itself": ([-0.333, -0.667, 0.667, 3.0], "you divide by the variance"),
+    "gain and bias swapped": ([1.0, 2.0, 0.5, 3.5], "have changed places"),
     "normalized only": ([-0.5, -0.5, -0.5, 1.5], "gain and bias are missing"),
     "no bias": ([-0.5, -1.0, -0.5, 3.0], "the bias is missing"),
     "no gain": ([-0.5, -0.5, 0.5, 2.5], "the gain is missing"),
@@ -120,6 +122,23 @@ def affine_first(x, shape, weight, bias, eps):
     return affine(lambda xhat, w, b: xhat)(x * weight + bias, shape, None, None, eps)
 
 
+def over_all_but_the_first(x, shape, weight, bias, eps):
+    over = tuple(range(1, x.dim())) or (0,)
+    around = x - x.mean(over, keepdim=True)
+    return around / torch.sqrt(around.square().mean(over, keepdim=True) + eps) * weight + bias
+
+
+def absolute(x, shape, weight, bias, eps):
+    around = x - x.mean(trailing(shape), keepdim=True)
+    size = around.abs().mean(trailing(shape), keepdim=True)
+    return around / (size + eps) * weight + bias
+
+
+def only_divided(x, shape, weight, bias, eps):
+    variance = x.var(trailing(shape), keepdim=True, correction=0)
+    return x / torch.sqrt(variance + eps) * weight + bias
+
+
 LAYER_NORM = {
     "unbiased variance": (layer(correction=1), "biased one"),
     "std plus eps": (layer(scale=lambda var, eps: var.sqrt() + eps), "inside the root"),
@@ -140,6 +159,10 @@ LAYER_NORM = {
     "over the samples": (layer(dims=lambda shape: (0, 1)), "over the samples"),
     "over the first axis": (layer(dims=lambda shape: (0,)), "as BatchNorm does"),
     "last axis only": (layer(dims=lambda shape: (-1,)), "only the last one"),
+    "all but the first axis": (over_all_but_the_first, "all but the first"),
+    "mean absolute deviation": (absolute, "mean absolute deviation"),
+    "only divided": (only_divided, "has to be centred as well"),
+    "one plus the gain": (affine(lambda xhat, w, b: xhat * (1 + w) + b), "1 plus the gain"),
     "no keepdim": (layer(keepdim=False), "keepdim=True is missing"),
     "axes counted from the front": (
         layer(dims=lambda shape: (2, 3)),
@@ -192,6 +215,24 @@ SIZE = {
     ),
     "no eps": (lambda x, eps: centred(x) / x.shape[-1] / size(x, 0.0), "eps is part of s"),
     "D - 1": (lambda x, eps: centred(x) / (x.shape[-1] - 1) / size(x, eps), "not by D - 1"),
+    "D - 1 in s": (
+        lambda x, eps: centred(x) / x.shape[-1] / torch.sqrt(x.var(-1, keepdim=True) + eps),
+        "s holds the variance that divides by D",
+    ),
+    "eps outside": (
+        lambda x, eps: centred(x) / x.shape[-1] / (size(x, 0.0) + eps),
+        "inside the root of s",
+    ),
+    "number of rows": (
+        lambda x, eps: centred(x) / x.shape[0] / size(x, eps),
+        "not over the number of rows",
+    ),
+    "1/D twice": (lambda x, eps: centred(x) / x.shape[-1] ** 2 / size(x, eps), "here once"),
+    "of 1/s": (lambda x, eps: -centred(x) / x.shape[-1] / size(x, eps) ** 3, "gradient of 1/s"),
+    "down the columns": (
+        lambda x, eps: (x - x.mean(0)) / x.shape[0] / torch.sqrt(x.var(0, correction=0) + eps),
+        "down the columns",
+    ),
     "sign": (lambda x, eps: -centred(x) / x.shape[-1] / size(x, eps), "the sign"),
     "only i = j": (
         lambda x, eps: centred(x) / x.shape[-1] / size(x, eps) * (1 - 1 / x.shape[-1]),
