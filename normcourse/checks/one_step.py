@@ -56,6 +56,15 @@ RATE = {  # v: the inputs X, their number N, the smallest and the largest curvat
     "rate: the features work together; take eigenvalues of X^T X / N, not its diagonal.": (
         lambda v: _best(v.X.square().mean(0))[0]
     ),
+    "rate: torch.cov subtracts the means and divides by N - 1; X^T X / N does neither.": (
+        lambda v: _best(torch.linalg.eigvalsh(v.X.T.cov()))[0]
+    ),
+    "rate: a feature divided by its length has another curvature; take X as it comes.": (
+        lambda v: _best(_curvatures(v.X / v.X.norm(dim=0)))[0]
+    ),
+    "rate: standardized features have other curvatures; take X as it comes.": (
+        lambda v: _best(_curvatures((v.X - v.X.mean(0)) / v.X.std(0)))[0]
+    ),
 }
 SHARE = {
     "share: 1 - m/M belongs to the cautious rate 1/M.": lambda v: 1 - v.m / v.M,
@@ -113,6 +122,19 @@ SCALES = {  # v: MOMENTS and the variance of the logit
     "d stands under the root, too: a standard deviation grows like sqrt(d).": lambda v: (
         (v.d * v.variance) ** -0.5
     ),
+    "one of two mixed terms is missing: k's variance also passes through q's mean.": lambda v: (
+        1 / math.sqrt(v.d * v.std_q**2 * (v.std_k**2 + v.mean_k**2))
+    ),
+    "one of two mixed terms is missing: q's variance also passes through k's mean.": lambda v: (
+        1 / math.sqrt(v.d * v.std_k**2 * (v.std_q**2 + v.mean_q**2))
+    ),
+    "the arguments come in the order d, mean_q, std_q, mean_k, std_k.": lambda v: (
+        1
+        / math.sqrt(
+            v.d
+            * ((v.mean_k * v.std_k) ** 2 + (v.mean_k * v.std_q) ** 2 + (v.std_k * v.mean_q) ** 2)
+        )
+    ),
 }
 CLIPS = {  # gradients g, their joint norm n -> the clipped gradients
     "each tensor was clipped by its own norm, which turns the whole.": lambda g, n: [
@@ -140,6 +162,13 @@ CLIPS = {  # gradients g, their joint norm n -> the clipped gradients
     ),
     "nothing was clipped, though the joint norm is above the limit.": lambda g, n: g,
     "multiply by limit / norm, not by its inverse.": lambda g, n: [t * n / LIMIT for t in g],
+    "a gradient above the limit is shortened, not dropped.": lambda g, n: [0 * t for t in g],
+    "a norm adds up the squares of all entries; yours takes their mean.": lambda g, n: [
+        t * LIMIT * math.sqrt(len(_flat(g))) / n for t in g
+    ],
+    "a norm adds up the squares of all entries; yours takes a mean in each tensor.": (
+        lambda g, n: [t * LIMIT / math.sqrt(sum(s.square().mean() for s in g)) for t in g]
+    ),
 }
 LARGEST = 4.0  # condition number that exercise 4 allows
 UNITS = {  # of the inputs X

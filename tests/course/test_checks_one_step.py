@@ -61,6 +61,9 @@ RATES = {
     "singular values": (of_singular_values, "the curvatures are their squares"),
     "centred": (best(of=lambda X: X.T.cov(correction=0)), "X^T X / N subtracts none"),
     "diagonal": (best(of=lambda X: X.square().mean(0).diag()), "not its diagonal"),
+    "covariance": (best(of=lambda X: X.T.cov()), "torch.cov subtracts"),
+    "columns of length 1": (lambda X: best()(X / X.norm(dim=0)), "divided by its length"),
+    "standardized": (lambda X: best()((X - X.mean(0)) / X.std(0)), "standardized features"),
     "share: cautious": (best(share=lambda m, M: 1 - m / M), "1 - m/M belongs to"),
     "share: taken": (best(share=lambda m, M: 2 * m / (M + m)), "1 minus it"),
     "share: inverse": (best(share=lambda m, M: m / M), "one over the condition number"),
@@ -75,6 +78,10 @@ RATES = {
 def by_moments(q, k):
     """A scale from d times what q(mean, std) and k(mean, std) give."""
     return lambda d, mq, sq, mk, sk: 1 / math.sqrt(d * (q(mq, sq) * k(mk, sk)))
+
+
+def mean_square(mean, std):
+    return std**2 + mean**2
 
 
 def variance_of_logit(d, mq, sq, mk, sk):
@@ -93,7 +100,7 @@ SCALES = {
     "1 / sqrt(d)": (lambda d, *moments: d**-0.5, "for means 0 and variances 1 only"),
     "1 / d": (lambda d, *moments: 1 / d, "1/d is for a mean"),
     "no means": (by_moments(lambda m, s: s**2, lambda m, s: s**2), "the means are missing"),
-    "E q^2 E k^2": (by_moments(*[lambda m, s: s**2 + m**2] * 2), "that is E q^2 E k^2"),
+    "E q^2 E k^2": (by_moments(mean_square, mean_square), "that is E q^2 E k^2"),
     "exchanged": (exchanged, "the means are exchanged"),
     "by the variance": (lambda *m: 1 / variance_of_logit(*m), "not by its variance"),
     "standard deviation": (
@@ -107,6 +114,12 @@ SCALES = {
         "d stands under the root",
     ),
     "d forgotten": (lambda d, *m: variance_of_logit(1, *m) ** -0.5, "a sum of d terms"),
+    "no mean of q": (by_moments(lambda m, s: s**2, mean_square), "also passes through q's mean"),
+    "no mean of k": (by_moments(mean_square, lambda m, s: s**2), "also passes through k's mean"),
+    "order of the arguments": (
+        lambda d, mq, mk, sq, sk: variance_of_logit(d, mq, sq, mk, sk) ** -0.5,
+        "the arguments come in the order",
+    ),
     "d fixed": (lambda d, *m: variance_of_logit(64, *m) ** -0.5, "the scale for d = 16"),
 }
 
@@ -133,6 +146,15 @@ def each_by_its_own(gradients, limit):
 
 def always_stretched(gradients, limit):
     return [g * (limit / max(norm_of(gradients), 1e-30)) for g in gradients]
+
+
+def by_mean_of_all(gradients, limit):
+    entries = torch.cat([g.reshape(-1) for g in gradients])
+    return limit / entries.square().mean().sqrt()
+
+
+def by_mean_in_each(gradients, limit):
+    return limit / math.sqrt(sum(g.square().mean().item() for g in gradients))
 
 
 def zero_over_zero(gradients, limit):
@@ -172,6 +194,9 @@ CLIPS = {
     "torch's 1e-6": (clipped(lambda gs, limit: limit / (norm_of(gs) + 1e-6)), "torch adds 1e-6"),
     "nothing": (lambda gs, limit: list(gs), "nothing was clipped"),
     "inverse": (clipped(lambda gs, limit: norm_of(gs) / limit), "not by its inverse"),
+    "dropped": (clipped(lambda gs, limit: 0.0), "shortened, not dropped"),
+    "mean of all squares": (clipped(by_mean_of_all), "yours takes their mean"),
+    "mean in each tensor": (clipped(by_mean_in_each), "a mean in each tensor"),
     "limit fixed": (clipped(lambda gs, limit: 2 / norm_of(gs)), "use `limit`"),
     "stretched": (always_stretched, "yours was stretched"),
     "zeros": (zero_over_zero, "yours divides 0 by 0"),

@@ -231,7 +231,7 @@ def entropy(draw):
 def softmax_bound(draw):
     cases = [draw(D), 5 * draw(D), number([0.4, 0.4])]
     norm = [measures.spectral_norm(gradients.softmax_jacobian(x)) for x in cases]
-    return [{"p": x.softmax(-1), "c": c, "D": len(x)} for x, c in zip(cases, norm, strict=True)]
+    return [{"p": x.softmax(-1), "c": c, "K": len(x)} for x, c in zip(cases, norm, strict=True)]
 
 
 # Clipping
