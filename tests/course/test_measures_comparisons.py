@@ -1,16 +1,22 @@
 """Intervals and corrections: against scipy's, and against what they promise."""
 
+import importlib
 import math
 
 import pytest
 import torch
-from scipy import stats
 from torch.testing import assert_close
 
 from normcourse import draw, measures
 
 
-def test_the_interval_and_p_are_scipys():  # [EQ-PAIRED]
+@pytest.fixture(scope="module")
+def stats():
+    """Imported by the process that needs it: each one that collects would wait two seconds."""
+    return importlib.import_module("scipy.stats")
+
+
+def test_the_interval_and_p_are_scipys(stats):  # [EQ-PAIRED]
     for n, level in ((2, 0.95), (5, 0.9), (10, 0.95)):
         a = draw(n) + 0.5
         b = draw(n, seed=1)
@@ -36,7 +42,7 @@ CASES = [[0.01, 0.04, 0.03, 0.005], [0.5, 0.5, 0.9], [0.2], [0.001] * 5 + [1.0, 
 
 
 @pytest.mark.parametrize("p", CASES)
-def test_the_corrections_are_those_of_their_definitions(p):
+def test_the_corrections_are_those_of_their_definitions(p, stats):
     """Holm: the least level at which his step-down test rejects; the other by scipy."""
     p = torch.tensor(p, dtype=torch.float64)
     levels = [level / 20000 for level in range(20001)]
