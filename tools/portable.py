@@ -48,8 +48,7 @@ def run(name: str, notebooks: list[str], workers: int) -> bool:
         f"{' '.join([f'{key}={value!r}' for key, value in environment.items()] + [*options])}"
     )
     parallel = ["-n", str(workers), "--dist", "loadfile"] if workers > 1 else []
-    plugins = ["-p", "tools.faster_imports", "-p", "tests.notebooks.nbstrict"]
-    command = [sys.executable, "-m", "pytest", "-q", *plugins]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.notebooks.nbstrict"]
     command += [*options, *parallel, *notebooks]
     return subprocess.run(command, cwd=ROOT, env=os.environ | environment).returncode == 0
 

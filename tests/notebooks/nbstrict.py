@@ -15,6 +15,9 @@ import tempfile
 import time
 from queue import Empty
 
+import tools.faster_imports  # noqa: F401 (before nbformat)
+
+# isort: split
 import pytest
 from jupyter_client.manager import KernelManager
 from nbformat import NotebookNode

@@ -80,7 +80,7 @@ def verdicts(tmp_path_factory):
     """For each cell of the planted notebook and of a short notebook: is it green under one seed?"""
     folder = tmp_path_factory.mktemp("jitter")
     report = folder / "report.xml"
-    modules = ["tools.faster_imports", "tests.notebooks.nbstrict", "tests.notebooks.jitter"]
+    modules = ["tests.notebooks.nbstrict", "tests.notebooks.jitter"]
     plugins = [f"-p{module}" for module in modules]
     options = [
         "-q",
