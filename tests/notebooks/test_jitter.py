@@ -24,6 +24,7 @@ t = torch.linspace(-7, 7, 561)
 tenths = torch.arange(-69, 70) / 10
 noise = torch.randn(40, 40, generator=torch.Generator().manual_seed(0))
 repeated = torch.tensor([2.0, 1.0, 2.0, 1.0] * 8)
+halves = torch.full((2, 2), 0.5)
 uniform = torch.full((64, 64), 1 / 64)
 
 def run(start, steps):
@@ -35,7 +36,8 @@ FRAGILE = {
     "order-of-ties": "print(repeated.argsort().tolist())",
     "step-of-divergence": "print((run(0.5, 200)[100:] > 2.9).nonzero()[0].item())",
     "threshold-on-a-grid-point": "print([(t <= limit).sum().item() for limit in tenths])",
-    "eigenvalues-of-rank-one": 'print(f"{torch.linalg.eigvals(uniform).abs().max():.2f}")',
+    # Of 2 x 2, which LAPACK solves by a formula: of larger ones some CPUs find none.
+    "eigenvalues-of-rank-one": 'print(f"{torch.linalg.eigvals(halves).abs().max():.2f}")',
     "order-of-eigenvalues": 'print([f"{value:.2f}" for value in torch.linalg.eigvals(noise).real])',
     "sign-of-singular-vectors": 'print([f"{u:.2f}" for u in torch.linalg.svd(noise).U[0]])',
     "two-reductions-are-one": "print([torch.equal(row.mean(), row.sum() / 40) for row in noise])",
@@ -68,48 +70,61 @@ STEADY = {
 
 
 def toy(path):
+    """Stored as this machine computes. A fragile cell that raises here spoils no other one."""
     sources = {"imports": IMPORTS} | FRAGILE | STEADY
-    cells = [new_code_cell(source, id=name) for name, source in sources.items()]
-    nbformat.write(new_notebook(cells=cells), path)
+    cells = {name: new_code_cell(source, id=name) for name, source in sources.items()}
+    for name in FRAGILE:
+        cells[name].metadata["tags"] = ["raises-exception"]  # to be stored, too, if it does
+    nbformat.write(new_notebook(cells=list(cells.values())), path)
     subprocess.run([sys.executable, ROOT / "tools/notebooks.py", path], check=True)
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        cell.metadata.pop("tags", None)
+    nbformat.write(notebook, path)
     return path
 
 
 @pytest.fixture(scope="module")
-def verdicts(tmp_path_factory):
-    """For each cell of the planted notebook and of a short notebook: is it green under one seed?"""
+def notebooks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("jitter")
+    return [toy(folder / "toy.ipynb"), shutil.copy(SHORT, folder / "short.ipynb")]
+
+
+def green_cells(notebooks, *options):
+    """(notebook, cell): is it green in a strict run with these options?"""
+    folder = notebooks[0].parent
     report = folder / "report.xml"
-    modules = ["tests.notebooks.nbstrict", "tests.notebooks.jitter"]
-    plugins = [f"-p{module}" for module in modules]
-    options = [
-        "-q",
-        "--jitter-seed=0",
-        "-c",
-        ROOT / "pyproject.toml",
-        f"--rootdir={folder.parent}",
-        f"--junitxml={report}",
-    ]
-    paths = [toy(folder / "toy.ipynb"), shutil.copy(SHORT, folder / "short.ipynb")]
-    command = [sys.executable, "-m", "pytest", *plugins, *options, *paths]
-    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.notebooks.nbstrict", *options]
+    command += ["-c", ROOT / "pyproject.toml", f"--rootdir={folder.parent}"]
+    subprocess.run([*command, f"--junitxml={report}", *notebooks], cwd=ROOT, stdout=subprocess.PIPE)
     cases = list(ET.parse(report).iter("testcase"))
     return {
         (case.get("classname").split(".")[1], case.get("name")): len(case) == 0 for case in cases
     }
 
 
+@pytest.fixture(scope="module")
+def calm(notebooks):
+    return green_cells(notebooks[:1])
+
+
+@pytest.fixture(scope="module")
+def noisy(notebooks):
+    return green_cells(notebooks, "-p", "tests.notebooks.jitter", "--jitter-seed=0")
+
+
 @pytest.mark.parametrize("cell", FRAGILE)
-def test_fragile_cell_turns_red(verdicts, cell):
-    assert not verdicts["toy", cell]
+def test_fragile_cell_turns_red_under_noise_alone(calm, noisy, cell):
+    assert calm["toy", cell]
+    assert not noisy["toy", cell]
 
 
 @pytest.mark.parametrize("cell", ["imports", *STEADY])
-def test_portable_cell_stays_green(verdicts, cell):
-    assert verdicts["toy", cell]
+def test_portable_cell_stays_green(noisy, cell):
+    assert noisy["toy", cell]
 
 
-def test_short_notebook_stays_green(verdicts):
-    short = {cell: green for (notebook, cell), green in verdicts.items() if notebook == "short"}
+def test_short_notebook_stays_green(noisy):
+    short = {cell: green for (notebook, cell), green in noisy.items() if notebook == "short"}
     assert len(short) > 5
     assert [cell for cell, green in short.items() if not green] == []
