@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -80,7 +80,7 @@ def calls(
 
     Choose cases of different, non-square shapes, one with more leading dimensions. The last one
     comes with tensors that are not contiguous. A slip is a function like reference; the one that
-    fits all cases is named. A tuple as `what` names the parts of the result.
+    fits every case is named. A tuple as `what` names the parts of the result.
     """
     if len(cases) < 2:
         raise ValueError(
@@ -97,11 +97,12 @@ def calls(
     seen = cases[: len(gots) // len(names)]
     wants = flat(reference, seen)
     wrong = {message: flat(slip, seen) for message, slip in (slips or {}).items()}
-    for_ever = "every call gives the result of the first one: compute it from the arguments."
-    wrong[for_ever] = wants[: len(names)] * len(seen)
+    if len(seen) > 1:
+        for_ever = "every call gives the result of the first one: compute it from the arguments."
+        wrong[for_ever] = wants[: len(names)] * len(seen)
     places = ["", *(f" {_shapes(case)}" for case in seen[1:])]
     labels = [name + place for place in places for name in names]
-    expect_all(gots, wants, wrong, labels, rtol, atol)
+    expect_all(gots, wants, wrong, labels, rtol, atol, columns=len(names))
     if failure is not None:
         raise Slip(failure)
 
@@ -155,30 +156,35 @@ def same_gradients(
     reference: Callable,
     case: Mapping,
     slips: Mapping[str, Callable] | None = None,
+    when: str = "",
     rtol: float = 1e-8,
     atol: float = 1e-11,
 ) -> None:
     """Raise Slip unless autograd sends the same gradients through student as through reference.
 
-    Every floating-point tensor of the case is asked; a slip is a function like reference.
+    Every floating-point tensor of the case is asked; a slip is a function like reference. What is
+    said begins with `when`.
     """
     wants = {name: want for name, want in _gradients(reference, case).items() if want is not None}
     gots = _gradients(student, case)
     if all(gots[name] is None for name in wants):
         raise Slip(
-            "no gradient comes back: the output is cut off from its inputs. "
+            f"{when}no gradient comes back: the output is cut off from its inputs. "
             "Look for detach(), .data, .item(), torch.no_grad() or a new torch.tensor(…)."
         )
     for name in wants:
         if gots[name] is None:
-            raise Slip(f"no gradient reaches {name}: it is used through detach() or .data.")
+            raise Slip(
+                f"{when}no gradient reaches {name}: it is used through detach(), .data or no_grad."
+            )
     wrong = {}
     for message, slip in (slips or {}).items():
         found = _gradients(slip, case)
         wrong[message] = [
             torch.zeros_like(w) if found[n] is None else found[n] for n, w in wants.items()
         ]
-    labels = [f"the values are right, but the gradient with respect to {name}" for name in wants]
+    right_but = f"{when}the values are right, but the gradient with respect to"
+    labels = [f"{right_but} {name}" for name in wants]
     expect_all([gots[name] for name in wants], list(wants.values()), wrong, labels, rtol, atol)
 
 
@@ -206,6 +212,58 @@ def _gradients(function: Callable, case: Mapping) -> dict[str, Tensor | None]:
     weights = draw(*output.shape, seed=7).to(output.dtype)
     found = torch.autograd.grad(output, list(asked.values()), weights, allow_unused=True)
     return dict(zip(asked, found, strict=True))
+
+
+# A network that is only to be looked at
+
+
+@contextlib.contextmanager
+def only_looked_at(net: nn.Module, advice: str = "only look at it") -> Iterator[None]:
+    """Raise Slip if the student's code leaves net otherwise than it was."""
+    before = _everything_of(net)
+    yield
+    after = _everything_of(net)
+    if list(after) != list(before):
+        raise Slip(f"the net was changed (its parts); {advice}.")
+    for what, value in before.items():
+        if not _equal(value, after[what]):
+            raise Slip(f"the net was changed ({what}); {advice}.")
+
+
+def _everything_of(net: nn.Module) -> dict[str, object]:
+    """{what: value}: modes, hooks, weights, buffers, requires_grad and gradients of all parts."""
+    found = {}
+    for name, module in net.named_modules():
+        part = f"of {name}" if name else "of the whole"
+        found[f"the kind {part}"] = type(module).__name__
+        found[f"train or eval {part}"] = int(module.training)
+        hooks = (
+            module._forward_hooks,
+            module._forward_pre_hooks,
+            module._backward_hooks,
+            module._backward_pre_hooks,
+        )
+        found[f"the hooks {part}"] = sum(map(len, hooks))
+    for name, parameter in net.named_parameters():
+        found[name] = parameter.detach().clone()
+        found[f"requires_grad of {name}"] = int(parameter.requires_grad)
+        found[f"the gradient of {name}"] = (
+            [] if parameter.grad is None else [parameter.grad.clone()]
+        )
+    for name, buffer in net.named_buffers():
+        found[name] = buffer.clone()
+    return found
+
+
+def unshared(net: nn.Module, copied: nn.Module) -> None:
+    """Raise Slip if a weight or a buffer of the copy lies in the net's memory."""
+    kept = {tensor.data_ptr(): name for name, tensor in net.state_dict(keep_vars=True).items()}
+    for tensor in (*copied.parameters(), *copied.buffers()):
+        if tensor.numel() and tensor.data_ptr() in kept:
+            raise Slip(
+                f"your net shares {kept[tensor.data_ptr()]} with the one that was passed in: "
+                "whoever trains it changes both. Work on copy.deepcopy(net)."
+            )
 
 
 # Means that the page forbids

@@ -31,6 +31,18 @@ def is_expression(value) -> bool:
     return sympy is not None and isinstance(value, sympy.Expr)
 
 
+def is_complex(value) -> bool:
+    """Whether value is a complex number, or a complex tensor or array."""
+    if isinstance(value, Tensor):
+        return value.is_complex()
+    return isinstance(value, complex) or numpy.iscomplexobj(value)
+
+
+def is_float32(value) -> bool:
+    """Whether value is a tensor, an array or a number of numpy in single precision."""
+    return getattr(value, "dtype", None) in (torch.float32, numpy.float32)
+
+
 def as_number(value) -> float:
     """The float of a real number of any library, or of a tensor or array with one element;
     else TypeError.

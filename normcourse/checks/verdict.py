@@ -22,6 +22,8 @@ In probes.py, for an answer that is a function:
     call(student, x=x, eps=eps)    one call with copies of the arguments; Slip if it wrote into one
     calls(student, reference, *cases, slips)           the same values in cases of different shapes
     same_gradients(student, reference, case, slips)    the same gradients: finds detach and no_grad
+    only_looked_at(net)                                a Slip if the net is not left as it was
+    unshared(net, copied)                              a Slip if a copy shares weights with the net
     forbid(student, "autograd", "normlib", largest=64)    the student, but for these means
 """
 
@@ -38,8 +40,17 @@ from normcourse.checks.values import (
     as_number,
     at_points,
     describe,
+    is_complex,
     is_expression,
+    is_float32,
     points_of,
+)
+
+# a number that is computed in float32 is as near to the right one, after a few operations
+FLOAT32 = 1e-6
+COMPLEX = (
+    "{} is complex, expected real numbers. From the root of a negative number, from an eigenvalue? "
+    "An imaginary part that is 0 goes with .real."
 )
 
 
@@ -86,6 +97,9 @@ def _judge(probe: Callable, answers: tuple, title: str) -> str:
         return f"[x] {title}: {slip}"
     except guard.TooLong:
         return f"[x] {title}: your code ran for more than {guard.SECONDS} s; does a loop never end?"
+    except guard.Idle:
+        waited = f"your code has waited for {guard.IDLE_SECONDS} s and computed nothing"
+        return f"[x] {title}: {waited}; does it sleep, or ask for an input?"
     except (Exception, SystemExit) as error:  # the student's code may raise anything
         if _is_stub(error, answers):
             return not_attempted
@@ -151,10 +165,13 @@ def expect_all(
     labels: Sequence[str],
     rtol: float = 1e-9,
     atol: float = 1e-12,
+    columns: int | None = None,
 ) -> None:
     """Raise Slip unless each of gots is its want.
 
-    A slip, one wrong value a want, is named if all fit.
+    A slip, one wrong value a want, is named if its values fit in every case, as closely as the
+    right ones would have to. `columns` says how many parts a case has; without it, all are one
+    case.
     """
     truths = []
     values = []
@@ -162,16 +179,24 @@ def expect_all(
         value, truth = _alike(got, want, label)
         values.append(value)
         truths.append(truth)
-    faults = [i for i, value in enumerate(values) if not _same(value, truths[i], rtol, atol)]
+    rtols = [_within_reach(got, want, rtol) for got, want in zip(gots, wants, strict=True)]
+    faults = [i for i, value in enumerate(values) if not _same(value, truths[i], rtols[i], atol)]
     if not faults:
         return
     first = faults[0]
-    # a second mistake may hide the first one further on; before it, the slip is right as well
-    for places in (range(len(values)), range(first + 1)):
+    columns = columns or len(values)
+    # another mistake may spoil a later part; the parts before it the slip must have right as well
+    up_to_it = [i for i in range(len(values)) if i % columns <= first % columns]
+    for places in (range(len(values)), up_to_it):
         for message, wrongs in slips.items():
-            if all(_fits(gots[i], wrongs[i], wants[i], rtol, atol) for i in places):
+            if all(_fits(gots[i], wrongs[i], wants[i], rtols[i], atol) for i in places):
                 raise Slip(message)
     raise Slip(_difference(values[first], truths[first], labels[first]))
+
+
+def _within_reach(got, want, rtol: float) -> float:
+    """What rtol a number in float32 can keep; a tensor has to come in the dtype that is asked."""
+    return max(rtol, FLOAT32) if is_float32(got) and not isinstance(want, Tensor) else rtol
 
 
 def _alike(got, want, label: str) -> tuple[Tensor, Tensor]:
@@ -183,9 +208,13 @@ def _alike(got, want, label: str) -> tuple[Tensor, Tensor]:
             raise Slip(
                 f"{label} is {describe(got)}, expected a tensor of shape {tuple(want.shape)}."
             )
+        if got.is_complex() and not want.is_complex():
+            raise Slip(COMPLEX.format(label))
         return got, want
     if is_expression(want) and want.free_symbols:
         return _expressions(got, want, label)
+    if is_complex(got):
+        raise Slip(COMPLEX.format(label))
     try:
         return _number(got), _number(want)
     except (TypeError, ValueError, OverflowError):
@@ -240,8 +269,8 @@ def _difference(value: Tensor, truth: Tensor, label: str) -> str:
     return f"{label} is off by up to {(value - truth).abs().max().item():.2g}."
 
 
-def parts(got, *names: str) -> tuple:
-    """got as a tuple with one part a name, or Slip."""
+def parts(got, *names: str, kind: str = "tuple") -> tuple:
+    """got as a tuple with one part a name, or Slip; `kind` is what the page asks for."""
     if not isinstance(got, tuple | list) or len(got) != len(names):
-        raise Slip(f"the result is {describe(got)}, expected a tuple ({', '.join(names)}).")
+        raise Slip(f"the result is {describe(got)}, expected a {kind} ({', '.join(names)}).")
     return tuple(got)

@@ -17,9 +17,9 @@ def mixed_up(check, *answers) -> list[tuple[str, str]]:
     found = []
     compare = verdict.expect_all
 
-    def recorded(gots, wants, slips, labels, rtol=1e-9, atol=1e-12):
+    def recorded(gots, wants, slips, labels, rtol=1e-9, atol=1e-12, columns=None):
         found.extend(_pairs({"right": wants, **slips}, wants, rtol, atol))
-        compare(gots, wants, slips, labels, rtol, atol)
+        compare(gots, wants, slips, labels, rtol, atol, columns)
 
     in_expect = mock.patch.object(verdict, "expect_all", recorded)
     in_probes = mock.patch.object(probes, "expect_all", recorded)

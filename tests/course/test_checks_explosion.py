@@ -90,7 +90,7 @@ GROWTHS = {
         growth(rate=lambda W, g: torch.linalg.eigvals(W).abs().min()),
         "the LARGEST eigenvalue",
     ),
-    "rate: complex": (growth(rate=lambda W, g: torch.linalg.eigvals(W)[0]), "expected a number"),
+    "rate: complex": (growth(rate=lambda W, g: torch.linalg.eigvals(W)[0]), "rate is complex"),
     "two parts": (lambda W, steps: growth()(W, steps)[:2], "expected a tuple (first, peak, rate)"),
     "in place": (grows_in_place, "W was changed in place"),
 }

@@ -2,14 +2,23 @@
 each with the wrong answers it is for.
 """
 
+import copy
 import itertools
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from normcourse import draw
-from normcourse.checks.probes import call, calls, forbid, same_gradients
+from normcourse.checks.probes import (
+    call,
+    calls,
+    forbid,
+    only_looked_at,
+    same_gradients,
+    unshared,
+)
 from normcourse.checks.verdict import exercise, expect
 from normlib import functional
 from tests.course.slip_tables import mixed_up
@@ -88,6 +97,15 @@ ANSWERS = [
     (half_the_gradient, "the values are right, but the gradient with respect to x is off by"),
     (first_for_ever(), "every call gives the result of the first one"),
     (lambda x, scale: None, "None (is the return missing?)"),
+    (lambda x, scale: softmax(x, scale) + 0j, "the output is complex, expected real numbers"),
+    (lambda x, scale: torch.softmax(x, 0) * (scale + 0j), "the output is complex"),
+    # the slip of the first case, another mistake in the second: no name says both
+    (
+        lambda x, scale: torch.softmax(scale * x, 0) if x.dim() == 2 else softmax(x, 1.0),
+        "the output is off by up to",
+    ),
+    # the first result in the first case, and nothing to compare it with
+    (lambda x, scale: torch.softmax(scale * x, 1) + 0 * x.view(3, 5), "raised RuntimeError"),
 ]
 
 
@@ -103,6 +121,25 @@ def test_a_missing_gradient_is_named():
 
     assert "no gradient reaches y" in check_product(lambda x, y: x * y.detach())
     assert check_product(lambda x, y: y * x).startswith("[ok]")
+
+
+def test_one_result_shows_nothing_for_ever():
+    @exercise("sign")
+    def check_sign(student):
+        calls(student, torch.sign, {"x": draw(3)}, {"x": draw(2, 5)})
+
+    def in_float32(x):
+        return x.sign().float()
+
+    def in_float32_once(x):
+        if x.dim() == 2:
+            raise KeyError("shape")
+        return x.sign().float()
+
+    for student in (in_float32, in_float32_once):
+        assert "the output has dtype torch.float32" in check_sign(student)
+    kept = draw(3).sign()
+    assert "every call gives the result of the first one" in check_sign(lambda x: kept)
 
 
 def test_one_case_is_refused():
@@ -136,6 +173,69 @@ def test_a_slip_that_is_wrong_earlier_is_not_named():
 
     assert "mean: no division" in check_both(lambda x: (x.sum(), x.var()))
     assert "var is off by" in check_both(lambda x: (x.mean(), 2 * x.var()))
+    # the sum in the first case alone
+    assert "mean is off by" in check_both(lambda x: (x.sum() if x.dim() == 1 else x[0, 0], x.var()))
+
+
+class OtherLinear(nn.Linear):
+    pass
+
+
+def net_of_two():
+    return nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+
+
+CHANGES = {
+    "a weight": (lambda net: net[0].bias.data.add_(1), "(0.bias)"),
+    "a buffer": (lambda net: net(draw(4, 2).float()), "(1.running_mean)"),
+    "a mode": (lambda net: net[1].eval(), "(train or eval of 1)"),
+    "the whole mode": (lambda net: net.eval(), "(train or eval of the whole)"),
+    "frozen": (lambda net: net[0].requires_grad_(False), "(requires_grad of 0.weight)"),
+    "a hook": (
+        lambda net: net[0].register_full_backward_hook(lambda *given: None),
+        "(the hooks of 0)",
+    ),
+    "a gradient": (
+        lambda net: net[0](draw(4, 2).float()).sum().backward(),
+        "(the gradient of 0.weight)",
+    ),
+    "a part": (lambda net: net.append(nn.ReLU()), "(its parts)"),
+    "another kind": (lambda net: net.__setitem__(0, OtherLinear(2, 2)), "(the kind of 0)"),
+}
+
+
+@pytest.mark.parametrize("change, what", CHANGES.values(), ids=CHANGES)
+def test_a_net_that_is_only_to_be_looked_at_is_left_as_it_was(change, what):
+    @exercise("look")
+    def check_look(student):
+        net = net_of_two()
+        with only_looked_at(net):
+            student(net)
+
+    assert f"the net was changed {what}; only look at it." in check_look(change)
+    assert check_look(lambda net: net.eval().train()).startswith("[ok]")
+
+
+def test_a_copy_shares_nothing():
+    @exercise("copy")
+    def check_copy(student):
+        net = net_of_two()
+        unshared(net, student(net))
+
+    def tied(net):
+        copied = copy.deepcopy(net)
+        copied[0].weight = net[0].weight
+        return copied
+
+    def with_its_buffer(net):
+        copied = copy.deepcopy(net)
+        copied[1].running_var = net[1].running_var
+        return copied
+
+    assert "shares 0.weight" in check_copy(tied)
+    assert "shares 1.running_var" in check_copy(with_its_buffer)
+    assert "shares 0.weight" in check_copy(lambda net: net)
+    assert check_copy(copy.deepcopy).startswith("[ok]")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 import decimal
 import fractions
+import signal
 import sys
+import threading
 
 import numpy
 import pytest
@@ -14,6 +16,8 @@ from normcourse.checks.probes import unchanged
 from normcourse.checks.verdict import Verdict, exercise, expect, parts
 from normlib import functional
 
+# the guard uses signals that Windows does not have
+POSIX = pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no such signal")
 WANT = torch.tensor([1.0, 2.0], dtype=torch.float64)
 
 
@@ -79,6 +83,7 @@ VERDICTS = [
         lambda x: x.float(),
         "[x] Exercise 0 (demo): the output has dtype torch.float32, expected torch.float64.",
     ),
+    (lambda x: x + 0j, "[x] Exercise 0 (demo): the output is complex, expected real numbers"),
     (lambda x: x / 0, "[x] Exercise 0 (demo): the output holds NaN or infinity."),
     (lambda x: None, "None (is the return missing?), expected a tensor of shape (2,)."),
     (lambda x: (x, x), "a tuple of length 2, expected a tensor of shape (2,)."),
@@ -121,7 +126,9 @@ NUMBERS = [
     (sympy.exp(-sympy.log(4)), "[ok]"),
     (sympy.Symbol("x"), "a Symbol, expected a number"),
     (sympy.I / 4, "expected a number"),
-    (0.25 + 0j, "a complex, expected a number"),
+    (0.25 + 0j, "the variance is complex, expected real numbers"),
+    (numpy.complex64(0.25), "the variance is complex"),
+    (torch.tensor(0.25 + 0j), "the variance is complex"),
     (numpy.bool_(True), "expected a number"),
     (numpy.array([True]), "expected a number"),
     (numpy.zeros(2), "a ndarray, expected a number"),
@@ -157,6 +164,26 @@ def check_parts(student):
 )
 def test_parts_asks_for_the_right_number_of_results(result, piece):
     assert piece in check_parts(lambda: result)
+
+
+@exercise("a third")
+def check_third(answer):
+    expect(answer, 1 / 3, slips={"that is half a millionth more.": (1 + 5e-6) / 3})
+
+
+THIRDS = [
+    (numpy.float32(1 / 3), "[ok]"),
+    (torch.tensor(1 / 3, dtype=torch.float32), "[ok]"),
+    (numpy.float32((1 + 5e-6) / 3), "half a millionth more"),
+    (numpy.float32(0.3334), "off by"),
+    (0.333333343, "off by"),  # the same number, but nobody rounded it
+    (numpy.float16(1 / 3), "off by"),
+]
+
+
+@pytest.mark.parametrize(("answer", "piece"), THIRDS, ids=range(len(THIRDS)))
+def test_a_number_in_float32_is_judged_by_what_float32_can_keep(answer, piece):
+    assert piece in check_third(answer)
 
 
 @exercise("an integer")
@@ -220,6 +247,29 @@ def test_a_loop_that_never_ends_ends_with_a_message(monkeypatch):
     monkeypatch.setattr(guard, "SECONDS", 0.05)
     assert "your code ran for more than" in check(for_ever)
     assert check(lambda x: WANT.clone()).startswith("[ok]")
+
+
+@POSIX
+def test_a_code_that_only_waits_ends_with_a_message(monkeypatch):
+    monkeypatch.setattr(guard, "IDLE_SECONDS", 0.5)
+    assert "has waited for 0.5 s and computed nothing" in check(lambda x: threading.Event().wait())
+    assert check(lambda x: WANT.clone()).startswith("[ok]")
+
+
+@POSIX
+@pytest.mark.parametrize(("computed", "line"), [(1.0, "[ok]"), (0.1, "has waited for 300 s")])
+def test_who_computes_a_little_between_two_looks_does_not_wait(monkeypatch, computed, line):
+    """The alarm is rung by hand, and the process's clock is set."""
+    clock = [0.0]
+    monkeypatch.setattr(guard.time, "process_time", lambda: clock[0])
+
+    def slow(x):
+        for _ in range(3):
+            clock[0] += computed
+            signal.raise_signal(signal.SIGALRM)
+        return WANT.clone()
+
+    assert line in check(slow)
 
 
 def test_a_changed_default_is_restored():
