@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from normcourse import draw, training
-from normcourse.checks.probes import calls, same_gradients
+from normcourse.checks.probes import calls, only_looked_at, same_gradients
+from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, exercise, expect, parts
 from normlib import layers
 
@@ -98,11 +99,9 @@ def profile(student) -> None:
         digits = torch.arange(400 + 100 * seed) % 10
         of_digit = draw(10, 6, seed=seed + 7)  # so that the digits can be told apart in part
         x = 1 + of_digit[digits] + draw(len(digits), 6, seed=seed + 5)
-        before = [parameter.detach().clone() for parameter in net.parameters()]
         net.train(seed == 0)
-        got = parts(student(net, x.clone(), digits.clone()), *LISTS)
-        if net.training != (seed == 0) or not all(map(torch.equal, before, net.parameters())):
-            raise Slip("the net was changed; only look at it.")
+        with only_looked_at(net):
+            got = parts(student(net, x.clone(), digits.clone()), *LISTS)
         _compare(got, net, x, digits)
 
 
@@ -260,13 +259,44 @@ def block(student) -> None:
     cases = [{"h": 1 + draw(3, 5, seed=8)}, {"h": 2 * draw(2, 4, 5, seed=9)}]
     calls(forward, reference, *cases, slips=slips)
     same_gradients(forward, reference, cases[0])
+    _learns(student(norm, linear), norm, linear, cases[0]["h"])
+
+
+def _learns(made, norm: nn.Module, linear: nn.Module, h: Tensor) -> None:
+    """Raise Slip unless an optimizer finds what the block is made of, with its gradients."""
+    if not isinstance(made, nn.Module):
+        raise Slip(f"MyBlock makes {describe(made)}, expected a module (nn.Module).")
+    given = {
+        f"{owner}.{name}": p
+        for owner, part in (("norm", norm), ("linear", linear))
+        for name, p in part.named_parameters()
+    }
+    weights = draw(*h.shape, seed=7)
+    want = torch.autograd.grad((h + torch.relu(linear(norm(h)))), list(given.values()), weights)
+    held = list(made.parameters())
+    got = torch.autograd.grad(made(h), held, weights, allow_unused=True) if held else ()
+    if len(held) < len(given):
+        hidden = [name for name, part in given.items() if not any(part is p for p in held)]
+        raise Slip(
+            f"{hidden[0]} is not among the parameters() of your block, so no optimizer trains it: "
+            "write self.norm = norm and self.linear = linear (a list hides them)."
+        )
+    for name, wanted in zip(given, want, strict=True):
+        found = [g for g in got if g is not None and g.shape == wanted.shape]
+        if not any(torch.allclose(gradient, wanted) for gradient in found):
+            raise Slip(
+                f"the values are right, but {name} gets no gradient or a wrong one: "
+                "is it used through detach(), .data or no_grad?"
+            )
 
 
 RATE, STEPS, WANTED = 0.1, 100, 0.7
 KNOWN = {  # what a norm of one's own is not: (rows, width) -> rows
-    "that is the root mean square, RMSNorm; find a size of your own.": layers.RMSNorm,
-    "that is LayerNorm; find a size of your own.": layers.LayerNorm,
-    "that is BatchNorm; find a size of your own.": layers.BatchNorm1d,
+    "that is the root mean square, RMSNorm, up to a constant factor; find a size of your own.": (
+        layers.RMSNorm
+    ),
+    "that is LayerNorm, up to a constant factor; find a size of your own.": layers.LayerNorm,
+    "that is BatchNorm, up to a constant factor; find a size of your own.": layers.BatchNorm1d,
 }
 
 
@@ -281,9 +311,9 @@ def own_norm(student) -> None:
     if not normed.requires_grad:
         raise Slip("no gradient comes back through your norm: nothing below it would learn.")
     normed = normed.detach()
-    for message, known in KNOWN.items():
-        if torch.allclose(normed, known(64).double()(rows), rtol=1e-3, atol=1e-3):
-            raise Slip(message)
+    if not normed.any():
+        raise Slip("your norm returns zeros: divide the row by its size.")
+    _not_known(student, 100 * rows)
     _one_scale(student, rows, normed)
     sizes = normed.square().mean(1).sqrt()
     if not 0.2 < sizes.min() <= sizes.max() < 5:
@@ -298,6 +328,16 @@ def own_norm(student) -> None:
             f"a norm it is, and the net reached {reached:.2f} with it, wanted {WANTED}. "
             "Write it down and try another measure."
         )
+
+
+def _not_known(student, rows: Tensor) -> None:
+    """Raise Slip for a norm of the lesson, also times a constant; the rows are large beside eps."""
+    normed = _normed(student, rows).detach()
+    for message, make in KNOWN.items():
+        known = make(64).double()(rows)
+        factor = (normed * known).sum() / known.square().sum()
+        if torch.allclose(normed, factor * known, rtol=1e-3, atol=1e-3 * factor.abs().item()):
+            raise Slip(message)
 
 
 def _normed(student, rows: Tensor) -> Tensor:

@@ -1,11 +1,13 @@
 """The checks of lesson 00 name the slips people make, and take right answers in unusual form."""
 
+import copy
 import math
 
 import numpy
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from normcourse import training
 from normcourse.checks import why_normalize as check
@@ -72,6 +74,16 @@ def changes_the_net(net, x, digits):
     with torch.no_grad():
         net[0].bias += 1
     return profiled()(net, x, digits)
+
+
+def looked_at(also):
+    """The solution, which does something to the net as well."""
+
+    def student(net, x, digits):
+        also(net)
+        return profiled()(net, x, digits)
+
+    return student
 
 
 def spreads_changed(change):
@@ -141,6 +153,19 @@ PROFILES = {
     "train mode": (profiled(train=True), "the net was changed"),
     "eval mode": (profiled(train=False), "the net was changed"),
     "weights": (changes_the_net, "the net was changed"),
+    "all but the head in evaluation": (
+        looked_at(lambda net: net[:-1].eval()),
+        "the net was changed (train or eval of",
+    ),
+    "frozen": (looked_at(lambda net: net.requires_grad_(False)), "requires_grad of 0.weight"),
+    "a hook left": (
+        looked_at(lambda net: net[2].register_forward_hook(lambda *_: None)),
+        "the hooks of 2",
+    ),
+    "gradients left": (
+        looked_at(lambda net: net(torch.ones(1, 6)).sum().backward()),
+        "the gradient of 0.weight",
+    ),
     "behind Linear": (profiled(ends=(nn.Linear, training.Block)), "goes INTO"),
     "of x": (measured_on_x, "what came into the net"),
     "two lists": (profiled(order=(0, 1)), "expected a tuple"),
@@ -187,6 +212,43 @@ BLOCKS = {
 }
 
 
+class Hidden(nn.Module):
+    """Neither norm nor linear is registered."""
+
+    def __init__(self, norm, linear):
+        super().__init__()
+        self.parts = [norm, linear]
+
+    def forward(self, h):
+        return h + torch.relu(self.parts[1](self.parts[0](h)))
+
+
+class HalfHidden(Hidden):
+    def __init__(self, norm, linear):
+        super().__init__(norm, linear)
+        self.norm = norm
+
+
+def weight_detached(h, norm, linear):
+    return h + F.linear(norm(h), linear.weight.detach(), linear.bias).relu()
+
+
+def norm_detached(h, norm, linear):
+    return h + linear(F.layer_norm(h, (5,), norm.weight.data, norm.bias, norm.eps)).relu()
+
+
+BUILT = {name: (block_of(formula), says) for name, (formula, says) in BLOCKS.items()} | {
+    "in a list": (Hidden, "norm.weight is not among the parameters()"),
+    "half in a list": (HalfHidden, "linear.weight is not among the parameters()"),
+    "no module": (
+        lambda norm, linear: lambda h: h + linear(norm(h)).relu(),
+        "expected a module (nn.Module)",
+    ),
+    "linear's weight detached": (block_of(weight_detached), "linear.weight gets no gradient"),
+    "the norm's gain detached": (block_of(norm_detached), "norm.weight gets no gradient"),
+}
+
+
 def norm_of(formula):
     class Norm(nn.Module):
         def __init__(self, width):
@@ -207,7 +269,28 @@ NORMS = {
     "a constant": (norm_of(lambda h: h / 3), "divide by the size"),
     "the squares": (norm_of(lambda h: h / mean(h) ** 2), "do not leave as the rows themselves do"),
     "a root": (norm_of(lambda h: h / mean(h).sqrt()), "do not leave as the rows themselves do"),
-    "a length": (norm_of(lambda h: h / (h.norm(dim=-1, keepdim=True) + 1e-6)), "is the measure"),
+    "a length": (norm_of(lambda h: h / (h.norm(dim=-1, keepdim=True) + 1e-6)), "up to a constant"),
+    "half of RMSNorm": (
+        norm_of(lambda h: 4 * h / (h.norm(dim=-1, keepdim=True) + 1e-6)),
+        "RMSNorm, up to a constant factor",
+    ),
+    "RMSNorm and a percent": (
+        norm_of(lambda h: 1.01 * h / (h.square().mean(-1, keepdim=True) + 1e-6).sqrt()),
+        "RMSNorm, up to a constant factor",
+    ),
+    "LayerNorm with torch's std": (
+        norm_of(lambda h: (h - h.mean(-1, True)) / (h.std(-1, keepdim=True) + 1e-5)),
+        "LayerNorm, up to a constant factor",
+    ),
+    "twice LayerNorm": (
+        norm_of(lambda h: 2 * F.layer_norm(h, (64,))),
+        "LayerNorm, up to a constant factor",
+    ),
+    "minus LayerNorm with a large eps": (
+        norm_of(lambda h: -F.layer_norm(h, (64,), eps=1e-2)),
+        "LayerNorm, up to a constant factor",
+    ),
+    "zeros": (norm_of(lambda h: 0 * h), "your norm returns zeros"),
     "a range": (
         norm_of(lambda h: h / (h.amax(-1, True) - h.amin(-1, True) + 1e-6)),
         "A constant factor may help",
@@ -231,8 +314,7 @@ NORMS = {
 
 
 @every_slip(
-    {check.factor: FACTORS, check.profile: PROFILES, check.own_norm: NORMS}
-    | {check.block: {name: (block_of(formula), says) for name, (formula, says) in BLOCKS.items()}}
+    {check.factor: FACTORS, check.profile: PROFILES, check.own_norm: NORMS, check.block: BUILT}
 )
 def test_the_slip_is_named(check_, answer, message):
     verdict = check_(answer)
@@ -245,8 +327,10 @@ def test_the_slip_is_named(check_, answer, message):
         lambda n, v: torch.tensor(n * v / 2).sqrt(),
         lambda n, v: numpy.sqrt(n * v / 2),
         lambda n, v: (n * v) ** 0.5 * 0.5**0.5,
+        lambda n, v: torch.tensor(n * v / 2, dtype=torch.float32).sqrt(),
+        lambda n, v: numpy.float32(n * v / 2) ** numpy.float32(0.5),
     ],
-    ids=["a tensor", "numpy", "two roots"],
+    ids=["a tensor", "numpy", "two roots", "float32", "numpy's float32"],
 )
 def test_an_unusual_form_of_a_right_factor_is_accepted(answer):
     assert check.factor(answer).startswith("[ok]")
@@ -259,13 +343,71 @@ def test_a_block_may_be_a_function_that_makes_one():
     assert check.block(made).startswith("[ok]")
 
 
+def in_evaluation_for_a_while(net, x, digits):
+    before = net.training
+    hook = net[0].register_forward_hook(lambda *_: None)
+    net.eval()
+    found = profiled()(net, x, digits)
+    net.train(before)
+    hook.remove()
+    return found
+
+
+def on_a_copy(net, x, digits):
+    return profiled()(copy.deepcopy(net).eval().requires_grad_(False), x, digits)
+
+
+def as_tensors(net, x, digits):
+    with torch.inference_mode():
+        return [list(torch.tensor(values)) for values in profiled()(net, x, digits)]
+
+
+@pytest.mark.parametrize("answer", [in_evaluation_for_a_while, on_a_copy, as_tensors])
+def test_who_leaves_the_net_as_it_was_is_accepted(answer):
+    assert check.profile(answer).startswith("[ok]")
+
+
+class ByInheritance(training.Block):
+    def __init__(self, norm, linear):
+        super().__init__(nn.Sequential(linear, nn.ReLU()), lambda width: norm, 5)
+
+
+class InAList(nn.Module):
+    def __init__(self, norm, linear):
+        super().__init__()
+        self.branch = nn.ModuleList([norm, linear])
+        self.scale = nn.Parameter(torch.ones(()))  # of one's own, used
+
+    def forward(self, h):
+        norm, linear = self.branch
+        return h + self.scale * torch.relu(linear(norm(h)))
+
+
+class OfCopies(nn.Module):
+    def __init__(self, norm, linear):
+        super().__init__()
+        self.branch = nn.Sequential(copy.deepcopy(norm), copy.deepcopy(linear), nn.ReLU())
+
+    def forward(self, h):
+        return self.branch(h).add(h)
+
+
+@pytest.mark.parametrize("made", [ByInheritance, InAList, OfCopies])
+def test_a_block_may_hold_its_parts_in_another_way(made):
+    assert check.block(made).startswith("[ok]")
+
+
 @pytest.mark.parametrize(
     "size",
     [
         lambda h: (h.abs() ** 3).mean(-1, keepdim=True) ** (1 / 3),
         lambda h: h.abs().amax(-1, keepdim=True),
+        lambda h: (h - h.mean(-1, keepdim=True)).abs().mean(-1, keepdim=True),
+        lambda h: h.std(-1, keepdim=True),  # the mean stays: neither of the lesson's norms
+        lambda h: h.abs().sqrt().mean(-1, keepdim=True).square(),
+        lambda h: h[:, ::2].square().mean(-1, keepdim=True).sqrt(),
     ],
-    ids=["cubes", "the largest"],
+    ids=["cubes", "the largest", "centred", "a deviation", "roots", "every other number"],
 )
 def test_an_unusual_norm_is_accepted(size):
     assert check.own_norm(norm_of(lambda h: h / (size(h) + 1e-6))).startswith("[ok]")
