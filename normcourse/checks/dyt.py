@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from normcourse import draw, training
-from normcourse.checks.probes import calls, same_gradients
+from normcourse.checks.probes import calls, same_gradients, unshared
 from normcourse.checks.values import describe, is_expression
 from normcourse.checks.verdict import Slip, exercise, expect, parts
 from normlib import layers, surgery
@@ -74,6 +74,9 @@ def _integral_slips(log: Callable, y, want) -> dict:
         "G: the factor sqrt(D)/2 = 4 is missing.": want / 4,
         "G: the factor is sqrt(D)/2 = 4, half of that.": 2 * want,
         "G: the factor is sqrt(D)/2, not D/2.": 8 * want,
+        "G: the numerator D = 64 of g is lost: each of the two fractions has 4 on top, not 1/16.": (
+            want / 64
+        ),
         "G: artanh(y/8) = G / 8; here the factor sqrt(D) is missing.": want / 8,
         "G: the natural logarithm belongs here, not the one to the base 10.": want / math.log(10),
         "G: this is g; integrate it.": 64 / (64 - y**2),
@@ -92,8 +95,10 @@ def _integral_slips(log: Callable, y, want) -> dict:
 @exercise("Exercise 2 (another curve)")
 def another_curve(student: Callable) -> None:
     """student(x, rho, width): the solution of y' = (1 - |y| / sqrt(D)) / rho with y(0) = 0."""
+    with_zeros = torch.tensor([0.0, 2.0, -0.5, -0.0, 0.3], dtype=torch.float64)
     cases = [
         {"x": 3 * draw(3, 5, seed=5), "rho": 1.7, "width": 9},
+        {"x": with_zeros, "rho": 0.9, "width": 4},
         {"x": 2 * draw(2, 3, 4, seed=6), "rho": 0.6, "width": 16},
     ]
     slips = {message: _curve(wrong) for message, wrong in CURVES.items()}
@@ -159,6 +164,9 @@ CURVES = {
         lambda v: v.x / v.rho / (1 + v.size / (v.rho * v.level))
     ),
     "that is the line of a size frozen altogether.": lambda v: v.x / v.rho,
+    "at x = 0 yours is NaN, and y is 0 there: x / x.abs() has no value at 0; take x.sign().": (
+        lambda v: v.x / v.size * v.level * (1 - torch.exp(-v.size / (v.rho * v.level)))
+    ),
 }
 
 
@@ -251,6 +259,7 @@ def swap(student: Callable) -> None:
                 f"the answers are off by {_off(logits, want):.2f} of their size; with the derived "
                 f"constants it is {allowed / 1.3:.2f}. Print α and the gain of each DyT."
             )
+        unshared(net, got)
 
 
 def _restless(depth: int, width: int, seed: int) -> nn.Module:
@@ -278,9 +287,9 @@ def _check_swapped(got, net: nn.Module, before: dict) -> None:
         raise Slip(f"{kinds.count('RMSNorm')} of {norms} RMSNorm are left, the last norm included.")
     if kinds.count("DyT") != norms:
         raise Slip(f"expected {norms} layers.DyT, found {kinds.count('DyT')}.")
-    hooks = [module for module in net.modules() if module._forward_pre_hooks]
-    if hooks or any(module._forward_hooks for module in net.modules()):
-        raise Slip("your hooks are still on the net that was passed in: call handle.remove().")
+    for name, looked_at in (("the net that was passed in", net), ("the copy", got)):
+        if any(m._forward_pre_hooks or m._forward_hooks for m in looked_at.modules()):
+            raise Slip(f"your hooks are still on {name}: call handle.remove().")
     if any(module.scale != 1 for module in got.modules() if isinstance(module, layers.DyT)):
         raise Slip("the paper's form has the scale 1: leave `scale` out and fold it (exercise 3).")
 

@@ -73,6 +73,7 @@ def layer_norm(student) -> None:
         _layer_case((2, 3, 2, 3), (2, 3), eps=0.5),  # a lost keepdim broadcasts here
         _layer_case((4, 5, 7), (7,), eps=0.1),
         _layer_case((6,), (6,), eps=0.3),
+        _layer_case((4, 3, 2, 5), (3, 2, 5), eps=0.2),
     ]
     watched = forbid(student, *FINISHED)
     calls(watched, functional.layer_norm, *cases, slips=LAYER_NORM_SLIPS)
@@ -134,6 +135,10 @@ def _all_but_first(dims: int, shape: tuple) -> tuple:
     return tuple(range(1, dims)) or (0,)
 
 
+def _one_or_two(dims: int, shape: tuple) -> tuple:
+    return (-1,) if len(shape) == 1 else (-2, -1)
+
+
 def _last_two(dims: int, shape: tuple) -> tuple:
     return (-2, -1) if dims > 1 else (-1,)
 
@@ -192,6 +197,8 @@ LAYER_NORM_SLIPS = {
     ),
     "the axes are fixed at the last two; "
     "len(normalized_shape) says how many there are.": _axis_slip(_last_two),
+    "normalized_shape may have any length; yours knows one or two: "
+    "range(-len(normalized_shape), 0).": _axis_slip(_one_or_two),
     "keepdim=True is missing: the statistics are lined up with the wrong axes.": _unkept,
     "the bias is missing.": _affine_slip(lambda xhat, w, b: xhat * w),
     "the gain (weight) is missing.": _affine_slip(lambda xhat, w, b: xhat + b),

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from normcourse import draw, training
-from normcourse.checks.rms_norm import call_unchanged, float64_rows, gradient
+from normcourse.checks.probes import call, calls, same_gradients, unshared
+from normcourse.checks.rms_norm import in_float64
 from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, exercise, expect
 from normlib import functional, layers
@@ -21,40 +22,58 @@ def every_type(student) -> None:
     """student(x, weight, eps) in float64, its gradient, then float16 and bfloat16.
     [EQ-RMS] [EQ-RMS-GRAD]
     """
-    float64_rows(student)
-    gradient(student)
+    in_float64(student)
     _half_rows(student)
 
 
 @exercise("Exercise 2 (Gemma's gain)")
 def gemma_rms_norm(student) -> None:
     """student(x, stored, eps): the gain is 1 + stored, added in float32; one rounding.  [EQ-RMS]"""
-    x, stored, eps = 1 + draw(4, 4), 0.3 * draw(4, seed=1), 0.1
-    xhat = functional.rms_norm(x, (4,), eps=eps)
-    slips = {
-        "the gain is 1 + stored: with stored = 0 the norm returns the normalized row, not 0.": (
-            xhat * stored
-        ),
-        "1 + stored is the gain: put the sum in parentheses before you multiply.": (
-            1 + stored * xhat
-        ),
-        "stored is a gain, not a bias: multiply by 1 + stored.": xhat + stored,
-        "the gain is missing: multiply by 1 + stored.": xhat,
-        "eps is missing: add it to the mean square.": functional.rms_norm(
-            x, (4,), 1 + stored, eps=0.0
-        ),
-        "the gain is 1 + stored, not 1 - stored.": xhat * (1 - stored),
-        "scale after the norm: you multiply x before "
-        "its mean square is taken.": functional.rms_norm(x * (1 + stored), (4,), eps=eps),
-    }
+    cases = [_gemma_case(4, 4, eps=0.1), _gemma_case(6, eps=0.3), _gemma_case(2, 3, 5, eps=0.2)]
     # float32 inside is what the exercise asks for, so float64 input may come out with float32's
     # accuracy.
-    expect(
-        call_unchanged(student, x, stored, eps), xhat * (1 + stored), slips, rtol=1e-5, atol=1e-6
-    )
-
+    calls(student, _gemma, *cases, slips=GEMMA_SLIPS, rtol=1e-5, atol=1e-6)
+    slips = {
+        "the mean square is detached: it depends on x, so the gradient passes through it.": (
+            lambda x, stored, eps: x / (x / _xhat(x, eps)).detach() * (1 + stored)
+        )
+    }
+    same_gradients(student, _gemma, cases[-1], slips, rtol=1e-4, atol=1e-5)
     _gemma_in_bfloat16(student)
-    _no_overflow(call_unchanged(student, (300 * draw(4, 64)).half(), torch.zeros(64).half(), 1e-6))
+    _gemma_in_two_dtypes(student)
+    large = (300 * draw(4, 64)).half()
+    _no_overflow(call(student, x=large, stored=torch.zeros(64).half(), eps=1e-6))
+
+
+def _gemma_case(*shape: int, eps: float) -> dict:
+    return {"x": 1 + draw(*shape), "stored": 0.3 * draw(shape[-1], seed=1), "eps": eps}
+
+
+def _xhat(x: Tensor, eps: float) -> Tensor:
+    return functional.rms_norm(x, x.shape[-1:], eps=eps)
+
+
+def _gemma(x: Tensor, stored: Tensor, eps: float) -> Tensor:
+    return _xhat(x, eps) * (1 + stored)
+
+
+GEMMA_SLIPS = {
+    "the gain is 1 + stored: with stored = 0 the norm returns the normalized row, not 0.": (
+        lambda x, stored, eps: _xhat(x, eps) * stored
+    ),
+    "1 + stored is the gain: put the sum in parentheses before you multiply.": (
+        lambda x, stored, eps: 1 + stored * _xhat(x, eps)
+    ),
+    "stored is a gain, not a bias: multiply by 1 + stored.": (
+        lambda x, stored, eps: _xhat(x, eps) + stored
+    ),
+    "the gain is missing: multiply by 1 + stored.": lambda x, stored, eps: _xhat(x, eps),
+    "eps is missing: add it to the mean square.": lambda x, stored, eps: _gemma(x, stored, 0.0),
+    "the gain is 1 + stored, not 1 - stored.": lambda x, stored, eps: _gemma(x, -stored, eps),
+    "scale after the norm: you multiply x before its mean square is taken.": (
+        lambda x, stored, eps: _xhat(x * (1 + stored), eps)
+    ),
+}
 
 
 @exercise("Exercise 3 (fold a network)")
@@ -90,6 +109,7 @@ def fold_network(student) -> None:
             for text, left_out in NETWORK_SLIPS.items()
         }
         expect(got(x).detach(), want, wrong, "the tensor of the logits", rtol=1e-8, atol=1e-10)
+        unshared(net, got)
 
 
 @exercise("Exercise 4 (the largest logit)")
@@ -123,12 +143,33 @@ def _gemma_in_bfloat16(student) -> None:
         ).bfloat16(),
     }
     truth = functional.rms_norm(x.double(), (256,), 1 + stored.double(), 1e-6)
-    _expect_rounded(call_unchanged(student, x, stored, 1e-6), truth, torch.bfloat16, slips)
+    got = call(student, x=x, stored=stored, eps=1e-6)
+    _expect_rounded(got, truth, torch.bfloat16, slips)
+
+
+def _gemma_in_two_dtypes(student) -> None:
+    for of_x, of_stored in ((torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)):
+        x = draw(8, 16).to(of_x)
+        stored = (0.3 * draw(16, seed=1)).to(of_stored)
+        got = call(student, x=x, stored=stored, eps=0.1)
+        _has_the_dtype_of_x(got, x, stored, "stored")
+
+
+def _has_the_dtype_of_x(got, x: Tensor, gain: Tensor, name: str) -> None:
+    if isinstance(got, Tensor) and got.dtype != x.dtype:
+        raise Slip(
+            f"for x in {_name(x.dtype)} and {name} in {_name(gain.dtype)} the output is "
+            f"{got.dtype}: it has x's dtype."
+        )
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _half_rows(student) -> None:
     large = (300 * draw(4, 64)).half()
-    _no_overflow(call_unchanged(student, large, torch.ones(64).half(), 1e-6))
+    _no_overflow(call(student, x=large, weight=torch.ones(64).half(), eps=1e-6))
     for dtype in (torch.float16, torch.bfloat16):
         x, weight = draw(64, 256).to(dtype), (1 + 0.1 * draw(256, seed=1)).to(dtype)
         xhat = functional.rms_norm(x.float(), (256,), eps=1e-6)
@@ -138,17 +179,14 @@ def _half_rows(student) -> None:
             "at the end.": xhat.to(dtype) * weight
         }
         truth = functional.rms_norm(x.double(), (256,), weight.double(), 1e-6)
-        _expect_rounded(call_unchanged(student, x, weight, 1e-6), truth, dtype, slips)
+        _expect_rounded(call(student, x=x, weight=weight, eps=1e-6), truth, dtype, slips)
     _two_dtypes(student)
 
 
 def _two_dtypes(student) -> None:
     x, weight = draw(64, 256).bfloat16(), (1 + 0.1 * draw(256, seed=1)).float()
-    got = call_unchanged(student, x, weight, 1e-6)
-    if isinstance(got, Tensor) and got.dtype != x.dtype:
-        raise Slip(
-            f"for x in bfloat16 and weight in float32 the output is {got.dtype}: it has x's dtype."
-        )
+    got = call(student, x=x, weight=weight, eps=1e-6)
+    _has_the_dtype_of_x(got, x, weight, "weight")
     xhat = functional.rms_norm(x.float(), (256,), eps=1e-6)
     slips = {
         "weight was rounded to x's dtype: multiply with it in float32.": (
@@ -171,7 +209,8 @@ def _expect_rounded(got, truth: Tensor, dtype: torch.dtype, slips: Mapping[str, 
     """Slip unless got is the float64 truth rounded to dtype,
     up to a few entries on a rounding boundary.
     """
-    want, name = truth.to(dtype), str(dtype).removeprefix("torch.")
+    want = truth.to(dtype)
+    name = _name(dtype)
     if isinstance(got, Tensor) and got.shape == want.shape and got.dtype != dtype:
         raise Slip(f"{name} input comes out as {got.dtype}: convert back to x.dtype at the end.")
     if not isinstance(got, Tensor) or got.shape != want.shape:

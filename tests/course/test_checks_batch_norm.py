@@ -1,5 +1,6 @@
 """The checks of lesson 01 name the slip of wrong answers."""
 
+import functools
 from fractions import Fraction
 
 import pytest
@@ -125,6 +126,33 @@ def unshaped_gain(x, running_mean, running_var, weight, bias, training, momentum
     return xhat * weight + bias, *buffers
 
 
+def detached(*names, when=(True, False)):
+    """Right values; these arguments or results get no gradient in training or evaluation."""
+
+    def layer(x, running_mean, running_var, weight, bias, training, momentum, eps):
+        given = {"x": x, "weight": weight, "bias": bias}
+        if training in when:
+            given |= {name: given[name].detach() for name in names if name in given}
+        y, *buffers = norm()(
+            given["x"],
+            running_mean,
+            running_var,
+            given["weight"],
+            given["bias"],
+            training,
+            momentum,
+            eps,
+        )
+        return (y.detach() if "y" in names and training in when else y), *buffers
+
+    return layer
+
+
+def half_of_the_gain(x, running_mean, running_var, weight, bias, *rest):
+    half = (weight + weight.detach()) / 2
+    return norm()(x, running_mean, running_var, half, bias, *rest)
+
+
 def library(x, running_mean, running_var, weight, bias, training, momentum, eps):
     mean, var = running_mean.clone(), running_var.clone()
     return F.batch_norm(x, mean, var, weight, bias, training, momentum, eps), mean, var
@@ -179,6 +207,28 @@ FORWARD = {
     "buffers changed": (in_place_buffers, "running_mean was changed in place"),
     "weight ignored": (norm(gain=False), "weight is ignored"),
     "bias ignored": (norm(shift=False), "bias is ignored"),
+    "gain and bias detached": (
+        detached("weight", "bias"),
+        "in training: no gradient reaches weight",
+    ),
+    "bias detached": (detached("bias"), "in training: no gradient reaches bias"),
+    "half of the gain's gradient": (
+        half_of_the_gain,
+        "in training: the values are right, but the gradient with respect to weight",
+    ),
+    "y detached": (detached("y"), "in training: no gradient comes back"),
+    "y detached in evaluation": (
+        detached("y", when=(False,)),
+        "in evaluation: no gradient comes back",
+    ),
+    "x detached in evaluation": (
+        detached("x", when=(False,)),
+        "in evaluation: no gradient reaches x",
+    ),
+    "gain detached in evaluation": (
+        detached("weight", when=(False,)),
+        "in evaluation: no gradient reaches weight",
+    ),
     "both ignored": (norm(gain=False, shift=False), "weight and bias are ignored"),
     "mean not updated": (norm(update_mean=False), "running_mean was not updated"),
     "variance not updated": (norm(update_var=False), "running_var was not updated"),
@@ -260,7 +310,8 @@ WALK = {
     "no m on path 3": ([-1, -13 / 3, -11 / 3, -3], "divide by m = 4"),
     "no m on path 2": ([-1, -7 / 3, 1 / 3, 3], "the division by m = 4 is missing"),
     "s squared": ([0, -2, 0, 2], "s to the power 3"),
-    "no half": ([1, -5 / 3, -1 / 3, 1], "the factor 1/2"),
+    # with m = 4 the 1/2 of the root and the 2/m of the square are equal: both are named
+    "no half": ([1, -5 / 3, -1 / 3, 1], "the 1/2 of the root's derivative is missing, or the 2/m"),
     "no 2": ([2.5, -7 / 6, -5 / 6, -0.5], "the 2 of the square"),
     "not divided": ([6, -4, -2, 0], "not divided by s"),
     "the first sample only": ([2, 0, 0, 0], "are moved as well"),
@@ -291,8 +342,41 @@ WRONG = {
 test_a_wrong_answer_is_named = wrong_answers_are_named(WRONG)
 
 
-def test_the_unchanged_layer_of_these_tests_is_accepted():
-    assert check.forward(norm()).startswith("[ok]")  # so each slip above is its one argument
+def flat(x, running_mean, running_var, weight, bias, training, momentum, eps):
+    """By the rows of a table, one a channel."""
+    table = x.transpose(0, 1).flatten(1)
+    mean, var = running_mean, running_var
+    if training:
+        var, mean = torch.var_mean(table, 1, correction=0)
+        m = table.shape[1]
+        running_mean = (1 - momentum) * running_mean + momentum * mean.detach()
+        running_var = (1 - momentum) * running_var + momentum * var.detach() * m / (m - 1)
+    slope = weight * (var + eps).rsqrt()
+    table = (table - mean[:, None]) * slope[:, None] + bias[:, None]
+    back = table.unflatten(1, (x.shape[0], *x.shape[2:])).transpose(0, 1)
+    return [back, running_mean, running_var]
+
+
+def by_einsum(x, running_mean, running_var, weight, bias, training, momentum, eps):
+    mean, var = running_mean.clone(), running_var.clone()
+    if training:
+        m = x.numel() // x.shape[1]
+        mean = torch.einsum("nchw->c", x) / m
+        centred = x - mean.view(1, -1, 1, 1)
+        var = torch.einsum("nchw,nchw->c", centred, centred) / m
+        running_mean = running_mean + momentum * (mean.data - running_mean)
+        running_var = running_var + momentum * (var.data * m / (m - 1) - running_var)
+    xhat = (x - mean.view(1, -1, 1, 1)) / (var + eps).view(1, -1, 1, 1) ** 0.5
+    return (
+        torch.addcmul(bias.view(1, -1, 1, 1), xhat, weight.view(1, -1, 1, 1)),
+        running_mean,
+        (running_var),
+    )
+
+
+@pytest.mark.parametrize("layer", [norm(), detached(), flat, by_einsum, functools.partial(flat)])
+def test_a_right_layer_is_accepted(layer):
+    assert check.forward(layer).startswith("[ok]")  # so each slip above is its one argument
 
 
 @pytest.mark.parametrize("number", [1.65, 1.651, 2 - 0.9**10, torch.tensor(1.6513)], ids=str)

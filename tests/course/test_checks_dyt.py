@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 
 import pytest
 import sympy
@@ -48,6 +49,7 @@ WRONG_SEPARATIONS = {
     "upside down": (G, -INTEGRAL, "upside down"),
     "factor forgotten": (G, log((8 + y) / (8 - y)), "sqrt(D)/2 = 4 is missing"),
     "factor of 8": (G, 2 * INTEGRAL, "half of that"),
+    "A of 1/16": (G, INTEGRAL / 64, "not 1/16"),
     "factor of 32": (G, 8 * INTEGRAL, "not D/2"),
     "artanh": (G, sympy.atanh(y / 8), "artanh"),
     "not integrated": (G, G, "integrate it"),
@@ -120,6 +122,14 @@ WRONG_CURVES = {
         lambda x, r, d: (x.sign() * d**0.5 * (1 - decay(x, r, d))).detach(),
         "no gradient",
     ),
+    "NaN at 0": (
+        lambda x, r, d: x / x.abs() * d**0.5 * (1 - decay(x, r, d)),
+        "no value at 0; take x.sign()",
+    ),
+    "two dimensions": (
+        lambda x, r, d: x.sign() * d**0.5 * (1 - decay(x[:, :], r, d)),
+        "for x of shape (5,), rho = 0.9, width = 4: your code raised IndexError",
+    ),
     "doubled": (lambda x, r, d: x.sign() * d**0.5 * (2 - 2 * decay(x, r, d)), "off by"),
 }
 
@@ -130,13 +140,33 @@ def test_a_wrong_curve_is_named(wrong, message):
     assert verdict.startswith("[x]") and message in verdict
 
 
-def test_the_curve_may_be_written_with_where():
-    def curve(x, rho, width):
-        level = math.sqrt(width)
-        positive = level * (1 - torch.exp(-x / (rho * level)))
-        negative = level * (torch.exp(x / (rho * level)) - 1)
-        return torch.where(x > 0, positive, negative)
+def by_where(x, rho, width):
+    level = math.sqrt(width)
+    positive = level * (1 - torch.exp(-x / (rho * level)))
+    negative = level * (torch.exp(x / (rho * level)) - 1)
+    return torch.where(x > 0, positive, negative)
 
+
+def by_copysign(x, rho, width):
+    return torch.copysign(-torch.expm1(-x.abs() / (rho * width**0.5)) * width**0.5, x)
+
+
+def by_both_sides(x, rho, width):
+    level = torch.tensor(width, dtype=x.dtype).sqrt()
+    up, down = (-torch.expm1(-side.clamp(min=0) / rho / level) for side in (x, -x))
+    return level * (up - down)
+
+
+def by_clone(x, rho, width):
+    y = math.sqrt(width) * (1 - decay(x, rho, width))
+    y[x < 0] *= -1
+    return y
+
+
+@pytest.mark.parametrize(
+    "curve", [by_where, by_copysign, by_both_sides, by_clone, partial(by_where)]
+)
+def test_the_curve_may_be_written_otherwise(curve):
     assert check.another_curve(curve).startswith("[ok]")
 
 
@@ -225,6 +255,24 @@ def hooks_left(net, pictures):
     return swapped_with()(net, pictures)
 
 
+def hooks_left_on_the_copy(net, pictures):
+    new = swapped_with()(net, pictures)
+    new[1].register_forward_hook(lambda *given: None)
+    return new
+
+
+def linear_shared(net, pictures):
+    new = swapped_with()(net, pictures)
+    new[-1].weight = net[-1].weight
+    return new
+
+
+def embedding_shared(net, pictures):
+    new = swapped_with()(net, pictures)
+    new[1] = net[1]
+    return new
+
+
 def scaled(net, pictures):
     def new(norm):
         return layers.DyT(len(norm.weight), 0.3, "sqrt_d", bias=False)
@@ -237,7 +285,10 @@ WRONG_NETS = {
     "the last norm left": (last_left, "1 of 3 RMSNorm are left"),
     "no norm": (no_norm, "expected 3 layers.DyT, found 0"),
     "nothing returned": (lambda net, pictures: None, "expected a network"),
-    "hooks left": (hooks_left, "handle.remove()"),
+    "hooks left": (hooks_left, "on the net that was passed in: call handle.remove()"),
+    "hooks left on the copy": (hooks_left_on_the_copy, "on the copy: call handle.remove()"),
+    "a Linear shared": (linear_shared, "shares 7.weight with the one that was passed in"),
+    "the embedding shared": (embedding_shared, "shares 1.weight"),
     "another scale": (scaled, "scale 1"),
     "a wrong alpha": (swapped_with(alpha=lambda v: 0.02), "off by"),
 }

@@ -1,5 +1,6 @@
 """The checks of lesson 02 name what is wrong, and accept unusual right answers."""
 
+import functools
 import math
 
 import numpy
@@ -154,6 +155,10 @@ LAYER_NORM = {
         layer(dims=lambda shape: (-2, -1)),
         "the axes are fixed at the last two",
     ),
+    "the last one or two axes": (
+        layer(dims=lambda shape: (-1,) if len(shape) == 1 else (-2, -1)),
+        "normalized_shape may have any length; yours knows one or two",
+    ),
     "centred only": (layer(scale=lambda var, eps: 1.0), "not divided"),
     "RMS norm": (rms, "that is RMSNorm"),
     "over the samples": (layer(dims=lambda shape: (0, 1)), "over the samples"),
@@ -263,8 +268,44 @@ def layer_norm_by_einsum(x, shape, weight, bias, eps):
     return (around * torch.rsqrt(var + eps)[:, None]).reshape(x.shape) * weight + bias
 
 
-def test_unusual_right_answers_are_accepted():
-    assert check.layer_norm(layer_norm_by_einsum).startswith("[ok]")
+def layer_norm_row_by_row(x, shape, weight, bias, eps):
+    rows = []
+    for row in x.reshape(-1, *shape):
+        around = row - row.mean()
+        rows.append(around / (around.square().mean() + eps) ** 0.5)
+    return torch.addcmul(bias, torch.stack(rows).view(x.shape), weight)
+
+
+def layer_norm_by_var_mean(x, shape, weight, bias, eps):
+    var, mean = torch.var_mean(x, [-i - 1 for i in range(len(shape))], correction=0, keepdim=True)
+    return (x - mean) * (var + eps).rsqrt() * weight + bias
+
+
+def layer_norm_by_flatten(x, shape, weight, bias, eps):
+    flat = x.flatten(-len(shape))
+    around = flat - flat.mean(-1, keepdim=True)
+    size = torch.linalg.vector_norm(around, dim=-1, keepdim=True) / flat.shape[-1] ** 0.5
+    return (around / torch.hypot(size, torch.tensor(eps).sqrt().to(x))).unflatten(-1, shape) * (
+        weight
+    ) + bias
+
+
+RIGHT = {
+    "einsum": layer_norm_by_einsum,
+    "row by row": layer_norm_row_by_row,
+    "var_mean": layer_norm_by_var_mean,
+    "flatten": layer_norm_by_flatten,
+    "compiled": torch.compile(layer_norm_by_var_mean, backend="eager"),
+    "partial": functools.partial(layer()),
+}
+
+
+@pytest.mark.parametrize("answer", RIGHT.values(), ids=RIGHT)
+def test_an_unusual_right_layer_is_accepted(answer):
+    assert check.layer_norm(answer).startswith("[ok]")
+
+
+def test_an_unusual_right_gradient_is_accepted():
     assert check.size_gradient(
         lambda x, eps: centred(x) / x.shape[-1] * size(x, eps) ** -1
     ).startswith("[ok]")

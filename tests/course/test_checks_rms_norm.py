@@ -5,6 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from normcourse.checks import rms_norm as check
+from normlib import functional
 
 
 def inverse_rms(x, eps):
@@ -62,6 +63,11 @@ def statistic_without_gradient(x, weight, eps):
     return (upcast(x) * rstd * weight).to(x.dtype)
 
 
+def of_a_module(x, weight, eps):
+    norm = torch.nn.RMSNorm(weight.shape, eps, elementwise_affine=False)
+    return norm(x) * weight
+
+
 RMS_NORMS = {
     "eps outside": (
         lambda x, w, e: x / (x.square().mean(-1, keepdim=True).sqrt() + e) * w,
@@ -109,7 +115,27 @@ RMS_NORMS = {
         "dtype torch.float32",
     ),
     "in place": (in_place, "changed in place"),
-    "detached": (lambda x, w, e: (x * inverse_rms(x, e) * w).detach(), "no gradient passes"),
+    "detached": (lambda x, w, e: (x * inverse_rms(x, e) * w).detach(), "no gradient comes back"),
+    "torch's": (lambda x, w, e: F.rms_norm(x, w.shape, w, e), "solved without rms_norm"),
+    "torch's module": (of_a_module, "solved without rms_norm"),
+    "normlib's": (lambda x, w, e: functional.rms_norm(x, w.shape, w, e), "solved without"),
+    "two dimensions at least": (
+        lambda x, w, e: (x.flatten(0, -2) * inverse_rms(x.flatten(0, -2), e) * w).view_as(x),
+        "for x of shape (6,), weight of shape (6,), eps = 0.3: your code raised IndexError",
+    ),
+    "dim 1": (
+        lambda x, w, e: x * torch.rsqrt(x.square().mean(1, keepdim=True) + e) * w,
+        "for x of shape (6,)",
+    ),
+    "divided by rsqrt": (
+        lambda x, w, e: x / torch.rsqrt(x.square().mean(-1, keepdim=True) + e) * w,
+        "torch.rsqrt is one over the root already",
+    ),
+    "complex": (lambda x, w, e: x * inverse_rms(x, e) * w + 0j, "the output is complex"),
+    "half of the gain's gradient": (
+        lambda x, w, e: x * inverse_rms(x, e) * (w + w.detach()) / 2,
+        "the gradient with respect to weight is off",
+    ),
     "no_grad statistic": (statistic_without_gradient, "is detached"),
     "weight.data": (lambda x, w, e: x * inverse_rms(x, e) * w.data, "reaches weight"),
     "x.data": (lambda x, w, e: x.data * inverse_rms(x.data, e) * w, "reaches x"),
@@ -120,6 +146,35 @@ RMS_NORMS = {
 def test_wrong_rms_norm_is_named(answer, message):
     verdict = check.rms_norm(answer)
     assert verdict.startswith("[x]") and message in verdict
+
+
+def by_norm(x, weight, eps):
+    mean_square = torch.linalg.vector_norm(x, dim=-1, keepdim=True) ** 2 / x.shape[-1]
+    return weight * (x / (mean_square + eps) ** 0.5)
+
+
+def by_einsum(x, weight, eps):
+    mean_square = torch.einsum("...i,...i->...", x, x) / len(weight)
+    return torch.einsum("...i,i,...->...i", x, weight, (mean_square + eps).rsqrt())
+
+
+def row_by_row(x, weight, eps):
+    rows = [row / torch.sqrt((row @ row) / len(row) + eps) for row in x.reshape(-1, len(weight))]
+    return torch.stack(rows).reshape(x.shape) * weight
+
+
+class AsAModule(torch.nn.Module):
+    def forward(self, x, weight, eps):
+        return inverse_rms(x, eps) * x * weight
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [by_norm, by_einsum, row_by_row, AsAModule(), torch.compile(by_norm, backend="eager")],
+    ids=["norm", "einsum", "rows", "module", "compiled"],
+)
+def test_right_norms_are_accepted(answer):
+    assert check.rms_norm(answer).startswith("[ok]")
 
 
 def centred_in_place(weight, bias):
@@ -190,7 +245,7 @@ CONVERTED = {
 CONVERTED |= {
     "in place": (written_into, "changed in place"),
     "nothing": (lambda weights: None, "is the return missing"),
-    "one is lost": (lambda weights: convert(weights)[:-1], "length 3"),
+    "one is lost": (lambda weights: convert(weights)[:-1], "a list of length 3, expected a list ("),
     "transposed": (
         lambda weights: [weight.mT for weight in convert(weights)],
         "expected the shape",

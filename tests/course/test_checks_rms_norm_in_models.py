@@ -57,6 +57,14 @@ EVERY_TYPE = {
 }
 
 
+EVERY_TYPE |= {
+    "two dimensions at least": (
+        lambda x, w, e: (normalized(x.flatten(0, -2), e) * w).to(x.dtype).view_as(x),
+        "for x of shape (6,)",
+    ),
+}
+
+
 @pytest.mark.parametrize("answer, message", EVERY_TYPE.values(), ids=EVERY_TYPE)
 def test_a_wrong_type_is_named(answer, message):
     verdict = check.every_type(answer)
@@ -102,6 +110,50 @@ GEMMAS = {
 }
 
 
+def gemma(x, stored, eps):
+    return (normalized(x, eps) * (1 + upcast(stored))).to(x.dtype)
+
+
+def gemma_without_gradient(x, stored, eps):
+    with torch.no_grad():
+        return gemma(x, stored, eps)
+
+
+def gemma_writes_into_stored(x, stored, eps):
+    return gemma(x, stored.data.add_(1).sub_(1) + 0 * stored.data.mul_(2), eps)
+
+
+GEMMAS |= {
+    "two dimensions": (
+        lambda x, s, e: gemma(x[:, :], s, e),
+        "for x of shape (6,), stored of shape (6,)",
+    ),
+    "the mean along dim 1": (
+        lambda x, s, e: (
+            upcast(x) * torch.rsqrt(upcast(x).square().mean(1, keepdim=True) + e) * (1 + upcast(s))
+        ).to(x.dtype),
+        "for x of shape (6,)",
+    ),
+    "in the gain's type": (
+        lambda x, s, e: (normalized(x, e) * (1 + upcast(s))).to(s.dtype),
+        "for x in bfloat16 and stored in float32 the output is torch.float32",
+    ),
+    "in the wider type": (
+        lambda x, s, e: gemma(x, s, e).to(torch.promote_types(x.dtype, s.dtype)),
+        "for x in bfloat16 and stored in float32 the output is torch.float32",
+    ),
+    "no gradient": (gemma_without_gradient, "no gradient comes back"),
+    "statistic detached": (
+        lambda x, s, e: (upcast(x) * inverse_rms(upcast(x), e).detach() * (1 + upcast(s))).to(
+            x.dtype
+        ),
+        "the mean square is detached",
+    ),
+    "gain detached": (lambda x, s, e: gemma(x, s.detach(), e), "no gradient reaches stored"),
+    "writes into stored": (gemma_writes_into_stored, "stored was changed in place"),
+}
+
+
 @pytest.mark.parametrize("answer, message", GEMMAS.values(), ids=GEMMAS)
 def test_wrong_gemma_is_named(answer, message):
     verdict = check.gemma_rms_norm(answer)
@@ -122,6 +174,47 @@ def test_gemma_may_compute_in_float32_whatever_comes_in():
         return (x32 * inverse_rms(x32, eps) * (1 + stored.float())).to(x.dtype)
 
     assert check.gemma_rms_norm(float32_inside).startswith("[ok]")
+
+
+def gemma_by_exercise_1(x, stored, eps):
+    return load("03a_rms_norm_in_models")["rms_norm"](x, 1 + upcast(stored), eps)
+
+
+def gemma_by_addition(x, stored, eps):
+    xhat = normalized(x, eps)
+    return torch.addcmul(xhat, xhat, upcast(stored)).to(x)
+
+
+def gemma_by_torch(x, stored, eps):
+    gain = 1 + stored.float()
+    return torch.nn.functional.rms_norm(x.float(), stored.shape, gain, eps).type_as(x)
+
+
+@pytest.mark.usefixtures("float64_as_in_the_lessons")
+@pytest.mark.parametrize("answer", [gemma, gemma_by_exercise_1, gemma_by_addition, gemma_by_torch])
+def test_right_forms_of_gemma_are_accepted(answer):
+    assert check.gemma_rms_norm(answer).startswith("[ok]")
+
+
+def by_vector_norm(x, weight, eps):
+    wide = upcast(x)
+    mean_square = torch.linalg.vector_norm(wide, dim=-1, keepdim=True).square() / x.shape[-1]
+    return (wide / (mean_square + eps).sqrt()).mul(weight).to(x.dtype)
+
+
+def always_double(x, weight, eps):
+    return (x.double() * inverse_rms(x.double(), eps) * weight.double()).to(x.dtype)
+
+
+def by_torch(x, weight, eps):
+    accumulate = torch.promote_types(x.dtype, torch.float32)
+    given = x.to(accumulate), weight.shape, weight.to(accumulate), eps
+    return torch.nn.functional.rms_norm(*given).to(x.dtype)
+
+
+@pytest.mark.parametrize("answer", [by_vector_norm, always_double, by_torch])
+def test_right_norms_for_every_type_are_accepted(answer):
+    assert check.every_type(answer).startswith("[ok]")
 
 
 LOGITS = [
@@ -204,7 +297,16 @@ NETWORKS = {
     text: (with_something_left_out(left_out), text)
     for text, left_out in check.NETWORK_SLIPS.items()
 }
+
+
+def shares_the_head(net):
+    new = folded(net)
+    new[-1].weight = net[-1].weight
+    return new
+
+
 NETWORKS |= {
+    "shares a weight": (shares_the_head, "shares"),
     "returns the net": (lambda net: net, "LayerNorm left"),
     "returns nothing": (lambda net: [net], "expected a network"),
     "writes into the net": (in_place_fold, "has changed"),
