@@ -10,6 +10,7 @@ from pathlib import Path
 
 import claims as tool
 import pytest
+import reference
 
 ROOT = Path(__file__).parents[1]
 COUNT = 241
@@ -34,16 +35,16 @@ def functions(path: Path) -> set[str]:
 def fault(place: str) -> str | None:
     """Why a place does not exist, or None."""
     if place.startswith("EQ-"):
-        return None if place in tool.equations() else f"equations.md has no {place}"
+        return None if place in reference.equations() else f"equations.md has no {place}"
     if place.startswith("tests/"):
         path, _, name = place.partition("::")
         if not (ROOT / path).exists():
             return f"there is no {path}"
         return None if name in functions(ROOT / path) else f"{path} has no {name}"
     number, _, cell = place.partition(" ")
-    if number not in tool.lessons():
+    if number not in reference.lessons():
         return f"there is no lesson {number}"
-    there = code_cells(tool.lessons()[number])
+    there = code_cells(reference.lessons()[number])
     return (
         None
         if cell in there
@@ -56,7 +57,7 @@ def asserts(place: str) -> bool:
     if place.startswith(("EQ-", "tests/")):
         return True
     number, _, cell = place.partition(" ")
-    return "assert" in code_cells(tool.lessons()[number]).get(cell, "")
+    return "assert" in code_cells(reference.lessons()[number]).get(cell, "")
 
 
 def test_no_claim_is_missing_and_none_is_there_twice():

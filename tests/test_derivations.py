@@ -2,15 +2,15 @@
 
 import json
 
-import claims
 import derivations as tool
 import pytest
+import reference
 
 RENEW = "run: .venv/bin/python tools/derivations.py"
 
 
 def test_the_pages_are_what_the_tool_makes():
-    stored = {path: path.read_text("utf-8") for path in claims.REFERENCE.glob("derivation_*.md")}
+    stored = {path: path.read_text("utf-8") for path in reference.REFERENCE.glob("derivation_*.md")}
     current = tool.pages()
     differ = {
         path.name for path in stored.keys() | current if stored.get(path) != current.get(path)

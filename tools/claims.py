@@ -2,14 +2,12 @@
 or with --check say whether it is up to date.
 """
 
-import re
 import sys
-from pathlib import Path
 
 import yaml
+from reference import REFERENCE, equation_link, lessons
+from reference import row as table_row
 
-ROOT = Path(__file__).resolve().parents[1]
-REFERENCE = ROOT / "notebooks" / "reference"
 DATA = REFERENCE / "claims.yaml"
 PAGE = REFERENCE / "claims.md"
 VERDICTS = {
@@ -49,23 +47,10 @@ def claims() -> list[dict]:
     return yaml.safe_load(DATA.read_text("utf-8"))
 
 
-def lessons() -> dict[str, Path]:
-    """Number of each lesson, such as 02a, and its file."""
-    files = sorted((ROOT / "notebooks").glob("[0-9][0-9]*_*.ipynb"))
-    return {path.name.split("_")[0]: path for path in files}
-
-
-def equations() -> dict[str, str]:
-    """Tag of each equation, and the anchor of its heading."""
-    headings = re.findall(r"^### (.+)$", (REFERENCE / "equations.md").read_text("utf-8"), re.M)
-    anchors = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
-    return {heading.split()[0]: anchor for heading, anchor in zip(headings, anchors, strict=True)}
-
-
 def link(place: str) -> str:
     """A link to a cell (`03 check-half`), an equation (EQ-RMS) or a test (tests/…::name)."""
     if place.startswith("EQ-"):
-        return f"[{place}](equations.md#{equations().get(place, '')})"
+        return equation_link(place)
     if place.startswith("tests/"):
         path, _, name = place.partition("::")
         return f"[`{name}`](../../{path})"
@@ -80,9 +65,8 @@ def row(claim: dict) -> str:
     shown = ", ".join(link(place) for place in claim["shown"])
     if "why_not" in claim:
         shown = f"{shown}; not asserted: {claim['why_not']}" if shown else claim["why_not"]
-    cells = [claim["where"], claim["said"], verdict, holds, shown]
-    escaped = [str(cell).replace("|", "\\|") for cell in cells]
-    return f'| <a id="{claim["id"]}"></a>{claim["id"]} | ' + " | ".join(escaped) + " |\n"
+    name = f'<a id="{claim["id"]}"></a>{claim["id"]}'
+    return table_row([name, claim["where"], claim["said"], verdict, holds, shown])
 
 
 def page() -> str:

@@ -10,7 +10,7 @@ import json
 import re
 from pathlib import Path
 
-import claims
+import reference
 
 TAG = "derivation"
 HEAD = """# Derivations of lesson {title}
@@ -59,7 +59,7 @@ def page(lesson: Path) -> str | None:
     parts = []
     title = ""
     heading = None  # the last one above that is not on the page
-    anchors = claims.equations()
+    anchors = reference.equations()
     for cell in cells(lesson):
         text = "".join(cell["source"])
         title = title or text.splitlines()[0].removeprefix("# ")
@@ -79,15 +79,15 @@ def page(lesson: Path) -> str | None:
 def pages() -> dict[Path, str]:
     """Path of each page, and what stands on it."""
     made = {
-        claims.REFERENCE / f"derivation_{number}.md": page(lesson)
-        for number, lesson in claims.lessons().items()
+        reference.REFERENCE / f"derivation_{number}.md": page(lesson)
+        for number, lesson in reference.lessons().items()
     }
     return {path: text for path, text in made.items() if text}
 
 
 def main() -> None:
     current = pages()
-    for path in claims.REFERENCE.glob("derivation_*.md"):
+    for path in reference.REFERENCE.glob("derivation_*.md"):
         if path not in current:
             path.unlink()
     for path, text in current.items():

@@ -4,12 +4,12 @@ the lesson of a term's first use is looked up.
 
 import json
 import re
-from pathlib import Path
 
 import yaml
+from reference import REFERENCE
+from reference import lessons as lesson_files
+from reference import row as table_row
 
-ROOT = Path(__file__).resolve().parents[1]
-REFERENCE = ROOT / "notebooks" / "reference"
 DATA = REFERENCE / "glossary.yaml"
 PAGE = REFERENCE / "glossary.md"
 HEAD = """# Glossary, English and Chinese
@@ -31,11 +31,11 @@ def terms() -> list[dict]:
 def lessons() -> dict[str, str]:
     """Number of each lesson, in the order of reading, and all its text and code."""
     found = {}
-    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]*_*.ipynb")):
+    for number, path in lesson_files().items():
         cells = json.loads(path.read_text("utf-8"))["cells"]
         text = "\n".join("".join(cell["source"]) for cell in cells)
         # a term may be set in bold or broken
-        found[path.name.split("_")[0]] = re.sub(r"[*`\s]+", " ", text)
+        found[number] = re.sub(r"[*`\s]+", " ", text)
     return found
 
 
@@ -59,8 +59,7 @@ def row(term: dict, texts: dict[str, str]) -> str:
         if "warning" in term
         else note
     )
-    cells = [english, term["zh"], first_lesson(term, texts) or "nowhere", note]
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    return table_row([english, term["zh"], first_lesson(term, texts) or "nowhere", note])
 
 
 def page() -> str:
