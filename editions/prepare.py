@@ -30,6 +30,7 @@ TAG_IN_WORDS = re.compile(rf"(?<![\w-]){TAG}(?![\w-])")
 STATED = re.compile(rf"^\*\*\[({TAG})\](?:\([^)\n]*\))?\*\*\n", re.M)
 ENTRY = re.compile(rf"^### (?=({TAG}) — )", re.M)
 ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')
+NO_LETTER = re.compile(r"[^\w-]")
 LINK = re.compile(r"\[([^\]\n]*)\]\(([^)\s]+)\)")
 
 
@@ -57,8 +58,10 @@ def link_stated(markdown: str) -> str:
 def mend_links(markdown: str, page: Path, root: Path) -> str:
     """Links as the site needs them.
 
-    A row of a table, such as reference/claims.md#A154, is a target of the whole site. A file of
-    the repository that is no page has no address on the web: its name is left as text.
+    A row of a table, such as reference/claims.md#A154, is a target of the whole site. A heading of
+    a notebook is written as JupyterLab names it, `#One-bracket`; on the web it has small letters
+    and no signs. A file of the repository that is no page has no address on the web: its name is
+    left as text.
     """
 
     def mend(match):
@@ -67,6 +70,8 @@ def mend_links(markdown: str, page: Path, root: Path) -> str:
         goal = Path(os.path.normpath(page.parent / path))
         if path.endswith(".md") and anchor in rows_of(goal):
             return f"[{words}](#{anchor.lower()})"
+        if path.endswith(".ipynb") and anchor:
+            return f"[{words}]({path}#{NO_LETTER.sub('', anchor.lower())})"
         if "://" not in address and goal.is_file() and not goal.is_relative_to(root):
             return words
         return match[0]

@@ -7,6 +7,7 @@ What an evaluated equation already decides is not repeated here: claims.yaml nam
 import math
 
 import pytest
+import sources
 import torch
 from torch import nn
 
@@ -142,7 +143,7 @@ def test_A116_a_listing_that_stays_in_half_precision():
 
 
 def test_what_lesson_03a_s_check_says_about_the_listings():
-    """sources.md quotes the check."""
+    """sources.md quotes the check, in this order."""
 
     def in_float32(x, weight, eps):
         return listing(x.float(), 1.0, eps).type_as(x) * weight
@@ -150,9 +151,11 @@ def test_what_lesson_03a_s_check_says_about_the_listings():
     def without_keepdim(x, weight, eps):
         return x / torch.sqrt(x.square().mean(-1) + eps) * weight
 
-    assert "256 squared overflows" in check.every_type(listing)
-    assert "float64 is computed in float32" in check.every_type(in_float32)
-    assert "keepdim=True is missing" in check.every_type(without_keepdim)
+    written = (listing, in_float32, without_keepdim)
+    page = sources.PAGE.read_text("utf-8")
+    for function, row in zip(written, sources.sources()["code"], strict=True):
+        assert row["says"] in check.every_type(function)
+        assert f'"{row["says"]}": ' in page
     half = draw(4, 4).half()
     assert in_float32(half, torch.ones(4, dtype=torch.float32), 1e-6).dtype == torch.float32
 
