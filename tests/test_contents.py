@@ -1,0 +1,82 @@
+"""The reference pages have what contents.yaml says that they have: nothing is lost in silence."""
+
+import contents as tool
+import pytest
+
+RENEW = (
+    "Put it back. If it was taken out on purpose, run: .venv/bin/python tools/contents.py "
+    "and the loss is a line of your commit"
+)
+PAGES = tool.current()
+
+
+def test_no_page_has_lost_anything():
+    gone = tool.missing(tool.stored(), PAGES)
+    assert not gone, f"{'; '.join(gone)}. {RENEW}"
+
+
+def test_what_is_new_is_noted_so_that_it_cannot_be_lost_either():
+    new = tool.missing(PAGES, tool.stored())
+    assert not new, "the pages have grown: run: .venv/bin/python tools/contents.py, and commit"
+
+
+def test_the_pages_that_people_edit_are_all_counted():
+    names = {page.rpartition("/")[2] for page in PAGES}
+    edited = {"sources.md", "notation.md", "course_map.md", "reported.md", "equations.md"}
+    assert names >= edited | {"claims.md", "glossary.md", "README.md"}
+    assert not any(name.startswith(("derivation_", "symbols")) for name in names)
+
+
+PAGE = """# A page
+
+One paragraph
+of two lines.
+
+## Rows
+
+| a | b |
+| --- | --- |
+| 1 | 2 |
+- an item
+  that goes on
+1. another
+
+```
+# no heading
+- no item
+```
+"""
+
+
+def test_rows_items_and_paragraphs_are_counted():
+    assert tool.parts(PAGE) == {"# A page": 1, "## Rows": 5}
+
+
+@pytest.mark.parametrize(
+    ("lost", "says"),
+    [
+        (
+            "One paragraph\nof two lines.\n",
+            "toy.md, '# A page': 1 of 1 rows and paragraphs are gone",
+        ),
+        ("| 1 | 2 |\n", "toy.md, '## Rows': 1 of 5 rows and paragraphs are gone"),
+        ("- an item\n  that goes on\n", "toy.md, '## Rows': 1 of 5 rows and paragraphs are gone"),
+        ("## Rows\n", "toy.md has lost its heading '## Rows'"),
+        (PAGE, "toy.md has lost its heading '# A page'"),
+    ],
+)
+def test_what_is_lost_is_named(lost, says):
+    before = {"toy.md": tool.parts(PAGE)}
+    now = {"toy.md": tool.parts(PAGE.replace(lost, ""))}
+    assert says in tool.missing(before, now)
+    assert tool.missing(now, now) == []
+    assert tool.missing(before, {}) == ["toy.md is gone"]
+
+
+def test_71_lines_that_go_missing_are_seen():
+    """As on sources.md, where a commit about something else cut them off."""
+    for page, before in PAGES.items():
+        lines = (tool.ROOT / page).read_text("utf-8").splitlines()
+        cut = "\n".join(lines[: max(10, len(lines) - 71)])
+        gone = tool.missing({page: before}, {page: tool.parts(cut)})
+        assert gone or len(lines) <= 10, f"{page} may lose its last 71 lines unseen"
