@@ -20,7 +20,16 @@ CHANNEL = (0, 2, 3)  # what is reduced for one channel of (N, C, H, W)
 RESULTS = ("y", "running_mean", "running_var")
 
 
-@exercise("Exercise 1 (a column)")
+COLUMN, COLUMN_EPS, GAIN, BIAS = (2, 2, 8, 8), 16, 10, 1
+
+
+@exercise(
+    "Exercise 1 (a column)",
+    f"values {COLUMN} in a batch of four",
+    rf"\varepsilon = {COLUMN_EPS}",
+    f"gain {GAIN} and the bias {BIAS}",
+    "a list of four numbers",
+)
 def column(answer) -> None:
     """Four numbers: the column (2, 2, 8, 8) with eps = 16, gain 10, bias 1."""
     got = _four_numbers(answer)
@@ -28,14 +37,20 @@ def column(answer) -> None:
     slips[
         "all four steps are there, but the bias is added before the gain multiplies: w * xhat + b."
     ] = torch.tensor([4.0, 4.0, 16.0, 16.0])
-    slips["the mean is not subtracted."] = 10 * torch.tensor([2.0, 2.0, 8.0, 8.0]) / 5 + 1
+    slips["the mean is not subtracted."] = GAIN * torch.tensor(COLUMN).double() / 5 + BIAS
     slips[
         "the signs are exchanged: subtract the mean from the number, not the number from the mean."
     ] = torch.tensor([7.0, 7.0, -5.0, -5.0])
-    expect(got, _column(5.0), slips, "the column", rtol=1e-3)
+    root = (9 + COLUMN_EPS) ** 0.5
+    expect(got, _column(root), slips, "the column", rtol=1e-3)
 
 
-@exercise("Exercise 2 (running variance after ten batches)")
+@exercise(
+    "Exercise 2 (running variance after ten batches)",
+    "starts at 1",
+    "momentum is 0.1",
+    "batch (-1, 1) ten times",
+)
 def running_variance(student) -> None:
     """A number: running_var after ten batches {-1, 1} from 1, momentum 0.1."""
     kept = 0.9**10
@@ -60,7 +75,7 @@ def running_variance(student) -> None:
     expect(student, 2 - kept, slips, "running_var", rtol=2e-3)
 
 
-@exercise("Exercise 3 (batch norm, training and evaluation)")
+@exercise("Exercise 3 (batch norm, training and evaluation)", "new tensors, and change no input")
 def forward(student) -> None:
     """student(x, running_mean, running_var, weight,
     bias, training, momentum, eps) for x (N, C, H, W).
@@ -74,7 +89,18 @@ def forward(student) -> None:
     _check_large_mean(watched, inputs)
 
 
-@exercise("Exercise 4 (walk back with numbers)")
+WALKED, WALKED_EPS, ARRIVING = (1, 3, 5, 7), 4, (12, 0, 0, 0)
+
+
+@exercise(
+    "Exercise 4 (walk back with numbers)",
+    f"column {WALKED} of the beginning",
+    rf"\varepsilon = {WALKED_EPS}: the mean is 4, s = 3 and m = 4",
+    f"g = {ARRIVING}",
+    "each of the four inputs",
+    "the three paths",
+    "a list of four numbers",
+)
 def walk_back(answer) -> None:
     """Four numbers: the gradient at the column (1, 3, 5, 7), eps = 4, g = (12, 0, 0, 0)."""
     got = _four_numbers(answer)
@@ -92,7 +118,15 @@ def walk_back(answer) -> None:
     expect(got, _walked(), slips, "the gradient", rtol=1e-2, atol=5e-3)  # 1.33 is good enough
 
 
-@exercise("Exercise 5 (rescue the batch of two)")
+REACHED, TRAINED, RATE = 0.8, 400, 0.05
+
+
+@exercise(
+    "Exercise 5 (rescue the batch of two)",
+    f"each of the five nets has to reach {REACHED}",
+    f"after {TRAINED} steps at the rate {RATE}",
+    "trained(norm, 2, steps=400)",
+)
 def batch_of_two(settings) -> None:
     """settings: {"eps": …, "momentum": …}; five nets have to reach 0.8 with batches of two."""
     if not isinstance(settings, Mapping) or not set(settings) <= {"eps", "momentum"}:
@@ -129,9 +163,9 @@ COLUMN_SLIPS = {  # what is divided by, gain, bias
 }
 
 
-def _column(divisor: float, gain: float = 10.0, bias: float = 1.0) -> Tensor:
-    deviations = torch.tensor([-3.0, -3.0, 3.0, 3.0], dtype=torch.float64)
-    return gain * deviations / divisor + bias
+def _column(divisor: float, gain: float = GAIN, bias: float = BIAS) -> Tensor:
+    column = torch.tensor(COLUMN).double()
+    return gain * (column - column.mean()) / divisor + bias
 
 
 def _four_numbers(answer) -> Tensor:
@@ -371,14 +405,14 @@ def _check_large_mean(student, inputs) -> None:
 
 
 def _walked(
-    s: float = 3.0,
+    s: float = (5 + WALKED_EPS) ** 0.5,
     direct: float = 1.0,
     by_variance: float = 1.0,
     by_mean: float = 1.0,
 ) -> Tensor:
     """The three paths added up, each with a factor."""
-    column = torch.tensor([1.0, 3.0, 5.0, 7.0], dtype=torch.float64)
-    g = torch.tensor([12.0, 0.0, 0.0, 0.0], dtype=torch.float64)
+    column = torch.tensor(WALKED).double()
+    g = torch.tensor(ARRIVING).double()
     deviations = column - column.mean()
     at_variance = -(g * deviations).sum() / (2 * s**3)
     path_1 = g / s
@@ -425,9 +459,6 @@ WALK_SLIPS = {  # what is changed in the walk
 # Exercise 5
 
 
-REACHED = 0.8
-
-
 class _Layer(torch.nn.Module):
     """The lesson's layer, once more: shape (nets, 1, width) of gain, bias and buffers."""
 
@@ -454,7 +485,7 @@ class _Layer(torch.nn.Module):
 def _worst_of_five(eps: float, momentum: float) -> float:
     nets = stacked_mlp(1, lambda shape: _Layer(shape, eps, momentum)).double()
     data = digits()
-    train_stacked(nets, data, steps=400, lr=0.05, batch_size=2)
+    train_stacked(nets, data, steps=TRAINED, lr=RATE, batch_size=2)
     return stacked_accuracy(nets, data).min().item()
 
 

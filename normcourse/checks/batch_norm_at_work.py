@@ -13,7 +13,7 @@ from normlib import functional, gradients
 EPS = 0.5  # large, so that a forgotten eps shows
 
 
-@exercise("Exercise 1 (input gradient)")
+@exercise("Exercise 1 (input gradient)", "1/s times a bracket with three terms")
 def input_gradient(student) -> None:
     """student(dy, x, weight, eps) for dy, x (N, C)."""
     watched = forbid(student, "autograd", "normlib", "batch_norm_backward")
@@ -29,7 +29,7 @@ def input_gradient(student) -> None:
     calls(watched, _input_gradient, *cases, slips=GRADIENT_SLIPS, what="dx")
 
 
-@exercise("Exercise 2 (the steepest slope)")
+@exercise("Exercise 2 (the steepest slope)", "the gain is 1")
 def steepest(student) -> None:
     """student(eps) -> the largest slope of BatchNorm over two samples, 1 / (2 sqrt(eps))."""
     slips = {
@@ -73,7 +73,14 @@ def fold(student) -> None:
     calls(forbid(student, "normlib"), _fold, *cases, slips=FOLD_SLIPS, what=names)
 
 
-@exercise("Exercise 4 (the test that was missing)")
+@exercise(
+    "Exercise 4 (the test that was missing)",
+    "five BatchNorm layers",
+    "each of the five",
+    r"variance as \mathrm{E}(x^{2}) - \mathrm{E}(x)^{2}",
+    "lacks two of its three terms",
+    "seven patients: four have bugs from the table, one",
+)
 def bug_clinic(student) -> None:
     """student(layer) raises AssertionError for a wrong layer;
     layer has the signature of F.batch_norm.

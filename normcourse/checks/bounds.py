@@ -136,7 +136,7 @@ DBIAS = {
 }
 
 
-@exercise("Exercise 1 (the backward pass of DyT)")
+@exercise("Exercise 1 (the backward pass of DyT)", "of shape (1,)", "alpha (1,)")
 def dyt_backward(student: Callable) -> None:
     """student(dy, x, alpha, weight, scale) -> (dx, dalpha, dweight, dbias).  [EQ-DYT-GRAD]"""
     cases = [_backward_case(3, 5, 0.7, 2.0), _backward_case(6, 4, 1.3, 0.6)]
@@ -176,7 +176,12 @@ def _backward_slip(part: int, wrong: Callable) -> Callable:
     return answer
 
 
-@exercise("Exercise 2 (four bounds)")
+@exercise(
+    "Exercise 2 (four bounds)",
+    r"D = 64 and \alpha = 2",
+    r"w = (3, 4, 0, \dots, 0)",
+    r"b = (0, 0, 12, 0, \dots, 0)",
+)
 def bounds(student: tuple) -> None:
     """student: (Lipschitz constant, smoothness, spectral norm, output length), by hand."""
     for got, (name, (want, slips)) in zip(parts(student, *BOUNDS), BOUNDS.items(), strict=True):
@@ -184,7 +189,7 @@ def bounds(student: tuple) -> None:
         expect(got, want, wrong, f"the {name}", rtol=5e-3)
 
 
-@exercise("Exercise 3 (the bend of arsinh)")
+@exercise("Exercise 3 (the bend of arsinh)", "to three digits")
 def arsinh(slope, smoothness) -> None:
     """arsinh' as a SymPy expression in u, and the largest |arsinh''|."""
     import sympy  # takes half a second, and lesson 05b has it already

@@ -69,7 +69,7 @@ LEAKS = {  # the score by which each wrong rate is the best
 }
 
 
-@exercise("Exercise 1 (a rate chosen fairly)")
+@exercise("Exercise 1 (a rate chosen fairly)", "counts as 0")
 def fair_rate(student) -> None:
     """student(runs): the rate with the best mean validation count at the end of its tuning runs."""
     runs = made_up_runs()[::-1]  # of equals the lower comes last
@@ -433,7 +433,23 @@ BUDGET = 60
 SEEN = {*range(10), 100, 101, 102}  # seeds of the records: those that judge, those that choose
 
 
-@exercise("Exercise 5 (your own trial)")
+FORM = """"rates": [0.01, 0.1],
+    "tuning_seeds": [0],
+    "seeds": [0, 1, 2],
+    "margin": 2,"""
+
+
+@exercise(
+    "Exercise 5 (your own trial)",
+    FORM,
+    f"{SECONDS['residual_sgd']:g} s in residual_sgd",
+    f"{SECONDS['residual']:g} s in residual",
+    f"{SECONDS['pre']:g} s in pre and post",
+    f"{SECONDS['cnn']:g} s in cnn",
+    f"{SECONDS['mlp']:g} s in mlp",
+    "compare the interval with 0",
+    "all on one side of 0",
+)
 def protocol(student) -> None:
     """student: a dict with FIELDS, the design of a comparison that can be believed."""
     if not isinstance(student, Mapping):

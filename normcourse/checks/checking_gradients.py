@@ -82,7 +82,7 @@ BEST_STEP = {
 }
 
 
-@exercise("Exercise 2 (the best step)")
+@exercise("Exercise 2 (the best step)", "A h^{2} + B/h")
 def best_step(student) -> None:
     """student: the h that makes A h^2 + B / h smallest."""
     expect(student, (B / (2 * A)) ** sympy.Rational(1, 3), BEST_STEP, "the step")
@@ -160,15 +160,23 @@ PLANTED = {
 }
 
 
-@exercise("Exercise 4 (an input that catches all)")
+COLUMNS = 3
+
+
+@exercise(
+    "Exercise 4 (an input that catches all)",
+    f"D = {COLUMNS}",
+    "each of the 5 errors",
+    "off by 1 % or more",
+)
 def revealing_case(dy, x, w, eps) -> None:
     """Whether every planted error is off by 1 % on this case."""
     case = (_table(dy, "dy", 2), _table(x, "x", 2), _table(w, "w", 1), float(eps))
     if case[0].shape != case[1].shape:
         shapes = f"{tuple(case[0].shape)} and {tuple(case[1].shape)}"
         raise Slip(f"dy and x have the shapes {shapes}, expected the same.")
-    if case[1].shape[-1] != 3 or case[2].shape != (3,):
-        raise Slip("each row and the gain have 3 numbers here.")
+    if case[1].shape[-1] != COLUMNS or case[2].shape != (COLUMNS,):
+        raise Slip(f"each row and the gain have {COLUMNS} numbers here.")
     if not case[3] > 0:
         raise Slip("eps is to be larger than 0: an eps of 0 cannot be missed.")
     truth = _backward(*case)
@@ -361,7 +369,7 @@ def _softmax_dx(dp: Tensor, p: Tensor) -> Tensor:
 def softmax_backward(student: Callable) -> None:
     """student(dp, p) -> dx; the rows of p sum to 1."""
     cases = [_softmax_case(4, 4), _softmax_case(3, 5)]
-    student = forbid(student, "autograd", "normlib", "softmax")
+    student = forbid(student, "autograd", "normlib", "softmax", largest=16)  # 5 x 5 is more
     calls(student, _softmax_dx, *cases, slips=SOFTMAX, what="dx")
 
 

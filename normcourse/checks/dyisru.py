@@ -4,13 +4,17 @@ import torch
 from torch import Tensor
 
 from normcourse import draw
-from normcourse.checks.probes import unchanged
+from normcourse.checks.probes import forbid, unchanged
 from normcourse.checks.values import at_points, is_expression, points_of
 from normcourse.checks.verdict import Slip, exercise, expect, parts
 from normlib import gradients
 
 
-@exercise("Exercise 1 (the exact c)")
+@exercise(
+    "Exercise 1 (the exact c)",
+    r"y_{i} = \sqrt{D} x_{i}/\sqrt{x_{i}^{2} + c_{i}}",
+    "an outlier of 3e9",
+)
 def true_c(student) -> None:
     """student(x) -> (..., D), the sum of the squares of the others.  [EQ-DYISRU-EXACT]"""
     for x in (draw(3, 4), 1 + draw(2, 3, 5)):
@@ -72,7 +76,7 @@ def _c_slips(x: Tensor) -> dict[str, Tensor]:
     }
 
 
-@exercise("Exercise 2 (the Bernoulli line)")
+@exercise("Exercise 2 (the Bernoulli line)", "u = 1/y^{2}")
 def bernoulli(student) -> None:
     """student(x, u, d) -> du/dx for u = 1/y^2.  [EQ-BERNOULLI]"""
     x = draw(5)
@@ -110,7 +114,7 @@ def _bernoulli_slips(x: Tensor, u: Tensor, d: int) -> dict[str, Tensor]:
     }
 
 
-@exercise("Exercise 3 (another exponent)")
+@exercise("Exercise 3 (another exponent)", r"y' = \frac{y}{x} ( 1 - (y/a)^{4} )", "x > 0")
 def another_exponent(answer) -> None:
     """The rising solutions of y' = (y/x) (1 - (y/a)^4), an expression in x, a and c."""
     import sympy
@@ -182,9 +186,12 @@ def _solves(answer) -> bool:
     return rises and bool((rests.abs() < 1e-9).all())
 
 
-@exercise("Exercise 4 (backward, through log c)")
+@exercise(
+    "Exercise 4 (backward, through log c)", r"y = \kappa x/\sqrt{x^{2} + c}", "log_c of shape (1,)"
+)
 def backward_log(student) -> None:
     """student(dy, x, log_c, scale) -> (dx, dlog_c), log_c of shape (1,).  [EQ-DYISRU-GRAD]"""
+    student = forbid(student, "autograd", "normlib")
     for shape, scale in (((3, 4), 2.0), ((2, 3, 5), 1.5)):
         dy = draw(*shape)
         x = 1 + draw(*shape, seed=1)

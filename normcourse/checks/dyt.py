@@ -19,7 +19,7 @@ from normcourse.checks.verdict import Slip, exercise, expect, parts
 from normlib import layers, surgery
 
 
-@exercise("Exercise 1 (separate and integrate)")
+@exercise("Exercise 1 (separate and integrate)", "D = 64", "G(0) = 0", "between −8 and 8")
 def separation(separated, integral) -> None:
     """g(y) and G(y) of the separated EQ-DYT-ODE at D = 64, as SymPy expressions in y."""
     import sympy  # takes half a second, and lesson 05 has it already
@@ -92,7 +92,12 @@ def _integral_slips(log: Callable, y, want) -> dict:
     }
 
 
-@exercise("Exercise 2 (another curve)")
+@exercise(
+    "Exercise 2 (another curve)",
+    r"y' = \frac{1}{\rho} (1 - \lvert y \rvert / \sqrt{D})",
+    "y = 0 at x = 0",
+    r"x \geq 0",
+)
 def another_curve(student: Callable) -> None:
     """student(x, rho, width): the solution of y' = (1 - |y| / sqrt(D)) / rho with y(0) = 0."""
     with_zeros = torch.tensor([0.0, 2.0, -0.5, -0.0, 0.3], dtype=torch.float64)
@@ -170,7 +175,7 @@ CURVES = {
 }
 
 
-@exercise("Exercise 3 (RMSNorm to the paper's DyT)")
+@exercise("Exercise 3 (RMSNorm to the paper's DyT)", "the alpha (1,)", r"\kappa = 1")
 def to_paper_form(student: Callable) -> None:
     """student(weight, rho) -> (alpha (1,), weight (D,)).  [EQ-DYT-SOLUTION] [EQ-DYT]"""
 
@@ -239,7 +244,7 @@ PAPER_WEIGHT = {
 }
 
 
-@exercise("Exercise 4 (the swap)")
+@exercise("Exercise 4 (the swap)", "the five networks", "you may not train", "data.train_x[:100]")
 def swap(student: Callable) -> None:
     """student(net, pictures) -> a copy of the Transformer with DyT in the place of each RMSNorm."""
     for seed, (depth, width) in enumerate(((1, 16), (2, 24))):

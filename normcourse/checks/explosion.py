@@ -61,6 +61,7 @@ RATE = {
     "take the largest eigenvalue.": lambda v: v.gains[-1] ** (1 / STEPS),
     "rate: in the long run the LARGEST eigenvalue wins.": lambda v: v.eigenvalues.abs().min(),
 }
+LONGEST = 3
 SMALLEST = 0.5  # of size times number of blocks: below, the branches are as good as switched off
 BRANCHES = (10, 64, 1000)  # numbers of blocks
 SIZES = {  # of the number of blocks
@@ -82,7 +83,7 @@ SIZES = {  # of the number of blocks
 }
 
 
-@exercise("Exercise 1 (a matrix that grows first)")
+@exercise("Exercise 1 (a matrix that grows first)", "three numbers", "any t from 1 to steps")
 def growth(student) -> None:
     """student(W, steps) -> (gain of W, largest gain of W^t for t = 1..steps, rate for large t)."""
     W = _turning_shear()
@@ -112,7 +113,14 @@ def growth(student) -> None:
 RESULTS = ("first", "peak", "rate")
 
 
-@exercise("Exercise 2 (the size of residual branches)")
+@exercise(
+    "Exercise 2 (the size of residual branches)",
+    "spectral norm of at most 1",
+    f"at least 1/{LONGEST} of its length",
+    f"at most {LONGEST} times its length",
+    f"s K has to be at least {SMALLEST}",
+    "K = {}, {} and {}".format(*BRANCHES),
+)
 def branch_size(student) -> None:
     """student(K): a size s for which (1 + s)^K <= 3, (1 - s)^K >= 1/3 and s K >= 0.5."""
     sizes = [_real(student(K), f"the size for K = {K}") for K in BRANCHES]
@@ -136,9 +144,9 @@ def _reason(K: int, size: float) -> str:
         return "a size is a number from 0 on."
     if size * K < SMALLEST - 1e-12:
         return "size times K is below 0.5, so the branches are nearly switched off."
-    if K * math.log1p(size) > math.log(3) + 1e-9:
+    if K * math.log1p(size) > math.log(LONGEST) + 1e-9:
         return "in the worst case the gradient grows to more than three times its length."
-    if size >= 1 or K * math.log1p(-size) < -math.log(3) - 1e-9:
+    if size >= 1 or K * math.log1p(-size) < -math.log(LONGEST) - 1e-9:
         return "in the worst case less than a third of the gradient is left."
     return ""
 
@@ -162,10 +170,17 @@ def _turning_shear() -> Tensor:
     return torch.tensor(rows, dtype=torch.float64)
 
 
-DEPTH, WANTED = 30, 0.5
+DEPTH, WIDTH, WANTED = 30, 64, 0.5
 
 
-@exercise("Exercise 3 (thirty layers without a shortcut)")
+@exercise(
+    "Exercise 3 (thirty layers without a shortcut)",
+    "thirty layers",
+    "thirty Linear maps",
+    f"at least {WANTED} on the validation pictures",
+    f"{WIDTH} by {WIDTH}",
+    "at most 400",
+)
 def deep(net) -> None:
     """net: a trained nn.Sequential of thirty layers
     in a row that names half of the digits rightly.
@@ -173,7 +188,7 @@ def deep(net) -> None:
     if not isinstance(net, nn.Sequential):
         raise Slip(f"the check takes a trained nn.Sequential, got a {type(net).__name__}.")
     modules = [module for module in net.modules() if not isinstance(module, nn.Sequential)]
-    linears = [m for m in modules if isinstance(m, nn.Linear) and m.weight.shape == (64, 64)]
+    linears = [m for m in modules if isinstance(m, nn.Linear) and m.weight.shape == (WIDTH, WIDTH)]
     activations = [m for m in modules if type(m).__module__ == "torch.nn.modules.activation"]
     if len(linears) >= DEPTH > len(activations):
         raise Slip(
@@ -183,7 +198,7 @@ def deep(net) -> None:
         )
     if len(linears) < DEPTH:
         raise Slip(
-            f"{len(linears)} Linear maps of 64 by 64, expected {DEPTH}: "
+            f"{len(linears)} Linear maps of {WIDTH} by {WIDTH}, expected {DEPTH}: "
             "the depth is the difficulty."
         )
     for module in modules:

@@ -181,7 +181,14 @@ def _no_line(h: Tensor, y: Tensor) -> tuple[float, float]:
     return 1.0, 0.0
 
 
-@exercise("Exercise 2 (the best map by hand)")
+@exercise(
+    "Exercise 2 (the best map by hand)",
+    "rows are (1, 1)",
+    "half are (1, 7)",
+    "returns (1, 1) for the first kind and (0.2, 1.4) for the second",
+    "for each 1 and another number for each 7",
+    "with three digits",
+)
 def best_map(answer) -> None:
     """(best output for 1, best output for 7) where half of the rows are (1, 1), half (1, 7).
     [EQ-CONDITIONAL-MEAN]

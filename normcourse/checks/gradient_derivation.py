@@ -54,7 +54,10 @@ FIRST_ORDER = {
 }
 
 
-@exercise("Exercise 1 (the first order)")
+@exercise(
+    "Exercise 1 (the first order)",
+    r"\frac{1}{\lVert x + \Delta \rVert} \approx \frac{1}{\lVert x \rVert} (1 + c)",
+)
 def first_order(student) -> None:
     """student: c in 1/|x + step| = (1 + c)/|x| to first order, in p = x·step and length."""
     expect(student, -P / LENGTH**2, FIRST_ORDER, "c")
@@ -156,7 +159,7 @@ WALK = {
 }
 
 
-@exercise("Exercise 2 (walk back)")
+@exercise("Exercise 2 (walk back)", "return three gradients", "shape (..., 1)", "each of the three")
 def walk(student: Callable) -> None:
     """student(dy, x, weight, eps) -> (g, dr, dx)."""
     cases = [
@@ -463,7 +466,7 @@ NORM = {
 }
 
 
-@exercise("Exercise 5 (one backward pass for two norms)")
+@exercise("Exercise 5 (one backward pass for two norms)", "-1 for LayerNorm and 0 for BatchNorm")
 def norm_backward(student: Callable) -> None:
     """student(dy, x, weight, eps, dim) -> dx."""
     cases = [
@@ -485,7 +488,7 @@ def _norm_case(dim: int, *shape: int) -> dict:
 # Exercise 6: a case of one's own
 
 
-@exercise("Exercise 6 (make it go uphill)")
+@exercise("Exercise 6 (make it go uphill)", r"D \geq 2", r"\varepsilon = 0")
 def uphill(x, weight, dy) -> None:
     """A row, a gain and a gradient for which the published line and the right one disagree."""
     row = _numbers(x, "x")

@@ -18,14 +18,23 @@ FINISHED = ("layer_norm", "group_norm", "instance_norm", "batch_norm", "normlib"
 # Exercise 1
 
 
-@exercise("Exercise 1 (a row by hand)")
+ROW, ROW_EPS, ROW_GAIN, ROW_BIAS = (1, 1, 1, 5), 1, (1, 2, 1, 2), (0, 0, 1, 1)
+
+
+@exercise(
+    "Exercise 1 (a row by hand)",
+    f"row is {ROW}",
+    rf"\varepsilon = {ROW_EPS}",
+    f"gain {ROW_GAIN} and bias {ROW_BIAS}",
+    "Write four numbers",
+)
 def by_hand(answer) -> None:
     """y of the row (1, 1, 1, 5) with eps 1, gain (1, 2, 1, 2) and bias (0, 0, 1, 1).  [EQ-LN]"""
-    row = torch.tensor([1.0, 1.0, 1.0, 5.0], dtype=torch.float64)
-    weight = torch.tensor([1.0, 2.0, 1.0, 2.0], dtype=torch.float64)
-    bias = torch.tensor([0.0, 0.0, 1.0, 1.0], dtype=torch.float64)
-    centred = row - 2
-    xhat = centred / 2  # the variance is 3, with eps 4, its root 2
+    row = torch.tensor(ROW).double()
+    weight = torch.tensor(ROW_GAIN).double()
+    bias = torch.tensor(ROW_BIAS).double()
+    centred = row - row.mean()
+    xhat = centred / math.sqrt(3 + ROW_EPS)  # the variance is 3
     divisors = {
         "eps stands inside the root: the root of 3 + 1, not the root of 3 plus 1.": (
             math.sqrt(3) + 1
@@ -66,7 +75,10 @@ def _numbers(answer) -> Tensor:
 # Exercise 2
 
 
-@exercise("Exercise 2 (layer norm)")
+LARGE_MEAN = 10_000
+
+
+@exercise("Exercise 2 (layer norm)", f"rows with the mean {LARGE_MEAN:,} in float32")
 def layer_norm(student) -> None:
     """student(x, normalized_shape, weight, bias, eps) for x (..., *normalized_shape).  [EQ-LN]"""
     cases = [
@@ -246,7 +258,7 @@ GRADIENT_SLIPS = {
 
 
 def _check_large_mean(student) -> None:
-    x = (1e4 + draw(32, 64, seed=1)).float()
+    x = (LARGE_MEAN + draw(32, 64, seed=1)).float()
     ones = torch.ones(64, dtype=x.dtype)
     zeros = torch.zeros(64, dtype=x.dtype)
     got = student(x, (64,), ones, zeros, 1e-5)

@@ -66,7 +66,15 @@ JACOBIANS = {
 }
 
 
-@exercise("Exercise 2 (three numbers of a softcap)")
+KAPPA = 50.0
+
+
+@exercise(
+    "Exercise 2 (three numbers of a softcap)",
+    rf"\kappa = {KAPPA:.0f}",
+    f"clip at ±{KAPPA:.0f}",
+    "Three digits",
+)
 def softcap_numbers(student: tuple) -> None:
     """student: (largest distance to the clip, Lipschitz constant, smoothness) at cap 50."""
     for got, (name, (want, slips)) in zip(parts(student, *SOFTCAP), SOFTCAP.items(), strict=True):
@@ -75,7 +83,6 @@ def softcap_numbers(student: tuple) -> None:
 
 
 BEND = 4 / (3 * math.sqrt(3))
-KAPPA = 50.0
 SOFTCAP = {
     "distance": (
         KAPPA * (1 - math.tanh(1)),

@@ -239,7 +239,9 @@ def _best(curvatures: Tensor) -> tuple[float, float]:
     return measures.best_step(curvatures.min().item(), curvatures.max().item())
 
 
-@exercise("Exercise 2 (clip by norm, all tensors together)")
+@exercise(
+    "Exercise 2 (clip by norm, all tensors together)", "nothing is written into those that came in"
+)
 def clip(student) -> None:
     """student(gradients, limit): new tensors with a joint norm of at most limit, direction kept."""
     long = [torch.tensor(v, dtype=torch.float64) for v in ([[3.0, -1.0], [0.5, 8.0]], [6.0, 0.0])]
@@ -268,7 +270,7 @@ def clip(student) -> None:
         raise Slip("a gradient of zeros must stay zero; yours divides 0 by 0.")
 
 
-@exercise("Exercise 3 (the scale of a logit)")
+@exercise("Exercise 3 (the scale of a logit)", "means are not 0", "variance 1")
 def scale(student) -> None:
     """student(d, mean_q, std_q, mean_k, std_k):
     what gives q.k, of independent entries, variance 1.
@@ -282,7 +284,7 @@ def scale(student) -> None:
     )
 
 
-@exercise("Exercise 4 (inputs without units)")
+@exercise("Exercise 4 (inputs without units)", f"at most {LARGEST:.0f}", "four features")
 def units(student) -> None:
     """student(X): the inputs, shifted and scaled, with a condition number of at most 4."""
     for X in (_in_units(300, seed=3), _in_units(500, seed=4)):

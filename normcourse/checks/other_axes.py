@@ -18,11 +18,18 @@ from normlib import functional, gradients
 # Exercise 1
 
 
-@exercise("Exercise 1 (count the statistics)")
+GROUPS, PICTURES, CHANNELS, SIDE = 4, 16, 32, 14
+
+
+@exercise(
+    "Exercise 1 (count the statistics)",
+    f"{GROUPS} groups gets {PICTURES} pictures",
+    f"{CHANNELS} channels of {SIDE} by {SIDE} positions",
+)
 def counts(shared, means) -> None:
     """How many numbers share one mean, and how many means there are: (16, 32, 14, 14), G = 4."""
-    expect(shared, 8 * 14 * 14, SHARED_SLIPS, "how many numbers share a mean")
-    expect(means, 16 * 4, MEANS_SLIPS, "how many means there are")
+    expect(shared, CHANNELS // GROUPS * SIDE * SIDE, SHARED_SLIPS, "how many numbers share a mean")
+    expect(means, PICTURES * GROUPS, MEANS_SLIPS, "how many means there are")
 
 
 SHARED_SLIPS = {
@@ -50,7 +57,8 @@ MEANS_SLIPS = {
 # Exercise 2
 
 
-UNKNOWN = {  # layers for x of shape (3, 4, 5, 6): the exercise asks for their axes
+UNKNOWN_SHAPE = (3, 4, 5, 6)
+UNKNOWN = {  # layers for x of this shape: the exercise asks for their axes
     "a": lambda x: standardize(x, (1, 3), eps=1e-5),
     "b": lambda x: x / torch.sqrt(mean_square(x, 0) + 1e-5),
     "c": lambda x: standardize(x, (1, 2, 3), eps=1e-5),
@@ -59,7 +67,12 @@ AXES = {"a": {1, 3}, "b": {0}, "c": {1, 2, 3}}
 COUNT = 4
 
 
-@exercise("Exercise 2 (three unknown layers)")
+@exercise(
+    "Exercise 2 (three unknown layers)",
+    "three layers",
+    f"shape {UNKNOWN_SHAPE}",
+    "such as (0, 2, 3)",
+)
 def unknown_axes(answer) -> None:
     """{"a": axes, "b": axes, "c": axes} of the layers in UNKNOWN."""
     if not isinstance(answer, dict) or set(answer) != set(AXES):
@@ -217,17 +230,26 @@ GROUP_NORM_SLIPS = {
 # Exercise 4
 
 MOST_ALIKE = 0.6  # mean cosine between different rows
+WIDTH, LAYERS = 64, 30
 LEAST_ALIKE = 0.9  # mean cosine between a row and its noisy copy
 
 
-@exercise("Exercise 4 (keep the rows apart)")
+@exercise(
+    "Exercise 4 (keep the rows apart)",
+    f"shape (N, {WIDTH})",
+    f"{LAYERS} random matrices ({WIDTH}, {WIDTH})",
+    f"Return (N, {WIDTH})",
+    f"at most {MOST_ALIKE}",
+    f"at least {LEAST_ALIKE}",
+    "no row may look at another one",
+)
 def kept_apart(student) -> None:
     """student(x, weights) -> rows (N, 64) behind 30 layers, in which rows stay different."""
     watched = forbid(student, "batch_norm", "normlib")
-    weights = [draw(64, 64, seed=number) / 8 for number in range(30)]
-    x = draw(40, 64, seed=40) + 0.5
+    weights = [draw(WIDTH, WIDTH, seed=number) / 8 for number in range(LAYERS)]
+    x = draw(40, WIDTH, seed=40) + 0.5
     rows = call(watched, x=x, weights=weights)
-    expect(_finite_rows(rows), torch.zeros(len(x), 64, dtype=x.dtype), atol=math.inf)
+    expect(_finite_rows(rows), torch.zeros(len(x), WIDTH, dtype=x.dtype), atol=math.inf)
     _rows_alone(watched, x, weights, rows)
     _all_weights_used(watched, x, weights)
     if torch.allclose(watched(-x, weights), -rows, atol=1e-6):

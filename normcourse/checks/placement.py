@@ -75,7 +75,7 @@ PLACE_SLIPS = {
 }
 
 
-@exercise("Exercise 1 (four places)")
+@exercise("Exercise 1 (four places)", "all four")
 def placements(student) -> None:
     """student(placement, x, F, norm) with a placement of PLACES."""
     for placement, reference in PLACES.items():
@@ -206,7 +206,7 @@ SIZE_SLIPS = {  # of block k and the branches' mean square b
 }
 
 
-@exercise("Exercise 3 (the stream's size)")
+@exercise("Exercise 3 (the stream's size)", "starts at size 1")
 def stream_size(student) -> None:
     """student(l, b) -> the size behind block l of a stream that starts at size 1."""
     calls(
@@ -258,7 +258,12 @@ RATE_SLIPS = {  # of the step, the warm-up and the peak
 }
 
 
-@exercise("Exercise 4 (warm-up)")
+@exercise(
+    "Exercise 4 (warm-up)",
+    "counts from 0",
+    "a rate above 0",
+    "With warmup = 9 the first ten steps have the shares 0.1, 0.2, … 1 of the peak",
+)
 def warmup_rate(student) -> None:
     """student(step, warmup, peak) -> the learning rate of that step; the first step is 0."""
     cases = [
@@ -297,7 +302,7 @@ SCALED_SLIPS = {
 }
 
 
-@exercise("Exercise 5 (LayerNorm scaling)")
+@exercise("Exercise 5 (LayerNorm scaling)", "counted from 1", "24 branches")
 def scaled(student) -> None:
     """student(l, x, F, norm) -> the output of block l, counted from 1."""
     cases = [

@@ -157,7 +157,12 @@ SLOWER = 50  # than it: the reader's machine may have been busy, or new memory w
 STEADY = 1e-4  # seconds: on a busy machine shorter times scatter by factors up to 5
 
 
-@exercise("Exercise 3 (your own machine)")
+@exercise(
+    "Exercise 3 (your own machine)",
+    "at least six sizes",
+    f"the largest {SPAN} times the smallest",
+    "the seven errors",
+)
 def own_line(sizes, seconds) -> None:
     """Bytes moved by a copy, and the seconds that it took, for sizes of the reader's choice."""
     sizes = _numbers(sizes, "sizes")
@@ -281,15 +286,18 @@ def dyt_by_bytes(unfused, fused) -> None:
     expect_all([unfused, fused], [8 / 18, 1.0], slips, labels, rtol=0.015)
 
 
-@exercise("Exercise 5 (the sign turned)")
+ROUNDS = 20
+
+
+@exercise("Exercise 5 (the sign turned)", f"at least {ROUNDS} rounds")
 def turned(rms, layer) -> None:
     """Paired times: RMSNorm's are longer, with the 95 % interval of the ratio."""
     rms = _numbers(rms, "my_rms")
     layer = _numbers(layer, "my_layer")
     if len(rms) != len(layer):
         raise Slip(f"{len(rms)} and {len(layer)} times: they are pairs, one of each round.")
-    if len(rms) < 20:
-        raise Slip(f"{len(rms)} rounds; measure 20 or more.")
+    if len(rms) < ROUNDS:
+        raise Slip(f"{len(rms)} rounds; measure {ROUNDS} or more.")
     if rms == layer:
         raise Slip("both lists are the same: they belong to two different pieces of code.")
     if len(set(rms)) == 1 or len(set(layer)) == 1:

@@ -19,7 +19,12 @@ def rms_norm(student) -> None:
     in_float64(forbid(student, "rms_norm", "normlib"))
 
 
-@exercise("Exercise 2 (variance that is left)")
+MEAN, VARIANCE = 2, 5
+
+
+@exercise(
+    "Exercise 2 (variance that is left)", f"mean {MEAN} and variance {VARIANCE}", r"\varepsilon = 0"
+)
 def variance_left(answer) -> None:
     """Variance of RMSNorm's output for a row of mean 2 and variance 5, eps = 0.  [EQ-RMS-VAR]"""
     slips = {
@@ -42,7 +47,8 @@ def variance_left(answer) -> None:
         "5/29 squares the variance: the mean square is the variance plus the squared mean.": 5 / 29,
         "that is the standard deviation of the output; its square is asked for.": math.sqrt(5) / 3,
     }
-    expect(answer, 5 / 9, slips, what="the variance", rtol=0.015)  # two digits will do
+    right = VARIANCE / (VARIANCE + MEAN**2)
+    expect(answer, right, slips, what="the variance", rtol=0.015)  # two digits will do
 
 
 @exercise("Exercise 3 (fold the centring)")
@@ -68,7 +74,7 @@ def fold_centring(student) -> None:
         expect(got_bias, bias - bias.mean(), slips, "the bias")
 
 
-@exercise("Exercise 4 (convert a network)")
+@exercise("Exercise 4 (convert a network)", "Return a new list")
 def convert(student) -> None:
     """student(weights) -> weights with which RMSNorm gives LayerNorm's logits.  [EQ-RMS-FOLD]"""
     for starts, blocks in ((2, 1), (3, 2)):

@@ -65,7 +65,7 @@ NEVER = {
 }
 
 
-@exercise("Exercise 1 (the measures of a run)")
+@exercise("Exercise 1 (the measures of a run)", "the level 90 %", "the speed 0")
 def measures(student) -> None:
     """student(norms, right, steps, of) -> (stability, peak, speed)."""
     norms = RUN["norms"]
@@ -129,7 +129,7 @@ PREDICTIONS = {  # n: the sizes, r the right factor per layer
 }
 
 
-@exercise("Exercise 2 (a factor per layer)")
+@exercise("Exercise 2 (a factor per layer)", "layers 1 to L")
 def extrapolate(student) -> None:
     """student(sizes, depth): the size after layer depth, by the mean factor of the layers given."""
     rate = (SIZES[-1] / SIZES[0]) ** 0.25
@@ -254,7 +254,7 @@ def _pairs(got, order: list[str]) -> None:
         raise Slip(f'the words are "confirmed", "contradicted" and "open", got {strange[0]!r}.')
 
 
-@exercise("Exercise 3 (an order, pair by pair)")
+@exercise("Exercise 3 (an order, pair by pair)", "above 0", "below 0")
 def judge(student) -> None:
     """student(order, results, t): {(first, second): confirmed, contradicted or open}."""
     cases = []

@@ -15,6 +15,7 @@ from normcourse.checks.verdict import Slip, exercise, expect, parts
 
 EPS = 0.01
 ALPHA = 0.5  # a slope at 0 that is not 1
+LEAST, MOST = 0.9, 1.1
 
 
 def _root(eps):
@@ -87,7 +88,7 @@ TANH = {  # of alpha a and eps e
 }
 
 
-@exercise("Exercise 1 (where a sigmoid stops passing gradient)")
+@exercise("Exercise 1 (where a sigmoid stops passing gradient)", "return 0.0")
 def sigmoid_threshold(student) -> None:
     """student(eps): the |x| beyond which the sigmoid's slope is below eps, else 0.0."""
     slips = {message: wrong(EPS) for message, wrong in SIGMOID.items()}
@@ -102,7 +103,11 @@ def sigmoid_threshold(student) -> None:
     expect(_or_nan(student, 0.3), 0.0, slips, "the threshold for eps = 0.3")
 
 
-@exercise("Exercise 2 (where a tanh stops passing gradient)")
+@exercise(
+    "Exercise 2 (where a tanh stops passing gradient)",
+    r"any \alpha > 0 and \varepsilon > 0",
+    "Return 0.0",
+)
 def threshold(student) -> None:
     """student(alpha, eps): the |x| beyond which the
     slope of tanh(alpha x) is below eps, else 0.0.
@@ -153,7 +158,7 @@ VARIANCES = {  # of n inputs and the slope a
 }
 
 
-@exercise("Exercise 3 (He's variance for leaky ReLU)")
+@exercise("Exercise 3 (He's variance for leaky ReLU)", "a negative z by 0")
 def variance(student) -> None:
     """student(n, a): the variance of the weights that keeps the mean square."""
     cases = [{"n": 50, "a": 0.6}, {"n": 8, "a": 0.0}, {"n": 7, "a": 1.5}]
@@ -237,7 +242,7 @@ def swish_slopes(student) -> None:
     calls(allowed, _swish_slopes, *cases, slips=SWISH, what=("the slope in x", "the slope in beta"))
 
 
-@exercise("Exercise 5 (repair the sigmoid)")
+@exercise("Exercise 5 (repair the sigmoid)", f"between {LEAST} and {MOST}", "w = 1")
 def repaired(student) -> None:
     """student: (A, B, C), for which A sigmoid(B x) + C
     hands a gradient on with a factor of 0.9 to 1.1.
@@ -247,14 +252,14 @@ def repaired(student) -> None:
     if (a, b, c) == (1.0, 1.0, 0.0):
         raise Slip("that is the sigmoid as it was: its factor per layer is far below 1.")
     factor = repaired_factor(a, b, c)
-    if 0.9 <= factor <= 1.1:
+    if LEAST <= factor <= MOST:
         return
     size = (
         f"the factor per layer is {factor:.2f}"
         if factor < 100
         else "the factor per layer is over 100"
     )
-    if abs(steepest) < 0.9:
+    if abs(steepest) < LEAST:
         raise Slip(
             f"{size}: the steepest slope, A B / 4, is {steepest:.2f}; a gradient needs about 1."
         )

@@ -122,7 +122,9 @@ DISTANCE = {
 }
 
 
-@exercise("Exercise 3 (rows and directions)")
+@exercise(
+    "Exercise 3 (rows and directions)", r"\lVert x - z \rVert^{2}", r"\lVert u - t \rVert^{2}"
+)
 def distance(student) -> None:
     """student: |x - z|^2 in a, b and gap = |u - t|^2."""
     expect(student, (A - B) ** 2 + A * B * GAP, DISTANCE, "the square of the distance")
@@ -197,7 +199,7 @@ STEP = {
 }
 
 
-@exercise("Exercise 4 (a step that does not see the length)")
+@exercise("Exercise 4 (a step that does not see the length)", "root mean square of 1")
 def step(student: Callable) -> None:
     """student(x, dx, rate) -> the rows after the step."""
     cases = [_step_case(3, 5, rate=0.1), _step_case(2, 3, 7, rate=0.03)]

@@ -5,7 +5,7 @@
         "eps is not used.": lambda x, eps: standardize(x, 0.0),
     }
 
-    @exercise("Exercise 1 (layer norm)")
+    @exercise("Exercise 1 (layer norm)", f"rows with the mean {MEAN}")
     def layer_norm(student):
         cases = [{"x": draw(3, 5), "eps": 0.5}, {"x": draw(2, 3, 7), "eps": 0.1}]
         calls(forbid(student, "layer_norm", "normlib"), reference, *cases, slips=SLIPS)
@@ -15,7 +15,7 @@
 check never raises, gives up on an endless loop, and restores torch's default dtype.
 
 In this file:
-    exercise(title)                makes a check out of a probe that raises Slip
+    exercise(title, *says)         makes a check out of a probe that raises Slip
     expect(got, want, slips)       one value: a tensor, a number of any library, a SymPy expression
     parts(got, "dx", "dw")         a result that should be a tuple of so many parts
 In probes.py, for an answer that is a function:
@@ -67,9 +67,13 @@ class Verdict(str):
         pass
 
 
-def exercise(title: str) -> Callable:
+def exercise(title: str, *says: str) -> Callable:
     """Make a check out of a probe that raises Slip:
     it prints and returns one line, whatever happens.
+
+    says: the parts of the exercise's text that hold a number, or what must not be forgotten, made
+    from the constants that the check uses. A test finds each in the text, and no number beside
+    them.
     """
 
     def make_check(probe: Callable) -> Callable:
@@ -81,6 +85,7 @@ def exercise(title: str) -> Callable:
                 progress.remember(probe.__module__.split(".")[-1], probe.__name__)
             return verdict
 
+        check.says = says
         return check
 
     return make_check

@@ -91,7 +91,12 @@ def factor(student) -> None:
     calls(student, lambda n, v: math.sqrt(n * v / 2), *cases, slips=FACTORS, what="the factor")
 
 
-@exercise("Exercise 2 (the profile of a net)")
+@exercise(
+    "Exercise 2 (the profile of a net)",
+    f"three lists: {', '.join(LISTS)}",
+    "the three functions above",
+    "change nothing in the network",
+)
 def profile(student) -> None:
     """student(net, x, digits) -> (sizes, spreads, told apart), one number behind each layer."""
     for seed in (0, 1):
@@ -239,7 +244,7 @@ def _told_apart(h: Tensor, digits: Tensor) -> float:
     return (nearest == digits[half:]).double().mean().item()
 
 
-@exercise("Exercise 3 (the block)")
+@exercise("Exercise 3 (the block)", "two or three Linear maps")
 def block(student) -> None:
     """student(norm, linear) makes a module with h -> h + relu(linear(norm(h)))."""
     norm = layers.LayerNorm(5, dtype=torch.float64)
@@ -290,6 +295,9 @@ def _learns(made, norm: nn.Module, linear: nn.Module, h: Tensor) -> None:
             )
 
 
+WIDTH = 64
+LARGER, SMALLER = 100, 0.01
+LEAST, MOST = 0.2, 5
 RATE, STEPS, WANTED = 0.1, 100, 0.7
 KNOWN = {  # what a norm of one's own is not: (rows, width) -> rows
     "that is the root mean square, RMSNorm, up to a constant factor; find a size of your own.": (
@@ -300,12 +308,19 @@ KNOWN = {  # what a norm of one's own is not: (rows, width) -> rows
 }
 
 
-@exercise("Exercise 4 (a norm of your own)")
+@exercise(
+    "Exercise 4 (a norm of your own)",
+    f"MyNorm({WIDTH})",
+    f"times {LARGER} and times {SMALLER}: all three",
+    f"between {LEAST} and {MOST}",
+    f"thirty layers with shortcuts, trains it for {STEPS} steps at the rate {RATE}",
+    f"From {WANTED} on",
+)
 def own_norm(student) -> None:
     """student(width) makes a module; rows of every scale leave it with one size of about 1."""
     if isinstance(student, nn.Module):
         raise Slip("the check takes the class, MyNorm, and makes one for each layer itself.")
-    rows = draw(40, 64, seed=11)
+    rows = draw(40, WIDTH, seed=11)
     leaf = rows.clone().requires_grad_()
     normed = _normed(student, leaf)
     if not normed.requires_grad:
@@ -316,10 +331,10 @@ def own_norm(student) -> None:
     _not_known(student, 100 * rows)
     _one_scale(student, rows, normed)
     sizes = normed.square().mean(1).sqrt()
-    if not 0.2 < sizes.min() <= sizes.max() < 5:
+    if not LEAST < sizes.min() <= sizes.max() < MOST:
         raise Slip(
             f"rows leave with sizes from {sizes.min():.2g} to {sizes.max():.2g}, "
-            "expected from 0.2 to 5: is the measure a mean, of numbers without a sign? "
+            f"expected from {LEAST} to {MOST}: is the measure a mean, of numbers without a sign? "
             "A constant factor may help, too."
         )
     reached = _trained(student)
@@ -334,14 +349,14 @@ def _not_known(student, rows: Tensor) -> None:
     """Raise Slip for a norm of the lesson, also times a constant; the rows are large beside eps."""
     normed = _normed(student, rows).detach()
     for message, make in KNOWN.items():
-        known = make(64).double()(rows)
+        known = make(WIDTH).double()(rows)
         factor = (normed * known).sum() / known.square().sum()
         if torch.allclose(normed, factor * known, rtol=1e-3, atol=1e-3 * factor.abs().item()):
             raise Slip(message)
 
 
 def _normed(student, rows: Tensor) -> Tensor:
-    normed = student(64)(rows)
+    normed = student(WIDTH)(rows)
     if not isinstance(normed, Tensor):
         raise Slip(f"your norm returns a {type(normed).__name__}, expected a tensor.")
     if normed.shape != rows.shape:
@@ -350,7 +365,7 @@ def _normed(student, rows: Tensor) -> Tensor:
 
 
 def _one_scale(student, rows: Tensor, normed: Tensor) -> None:
-    for factor in (100.0, 0.01):
+    for factor in (LARGER, SMALLER):
         scaled = _normed(student, factor * rows).detach()
         if torch.allclose(scaled, factor * normed, rtol=1e-3):
             raise Slip("rows that are 100 times larger leave 100 times larger: divide by the size.")

@@ -46,7 +46,12 @@ def growth(answer) -> None:
     expect(answer, (1 + 2 * alpha**2) ** blocks, slips, "the factor")
 
 
-@exercise("Exercise 2 (Fixup's factor)")
+@exercise(
+    "Exercise 2 (Fixup's factor)",
+    "The last one is 0, the m - 1 others",
+    "left 0 already",
+    "as long as it is 0",
+)
 def fixup_factor(answer) -> None:
     """The scale of the other layers of a branch with m layers in a net with K branches."""
     import sympy
@@ -81,7 +86,7 @@ def fixup_factor(answer) -> None:
     expect(answer, blocks ** (-1 / (2 * layers - 2)), slips, "the scale")
 
 
-@exercise("Exercise 3 (backward of Derf)")
+@exercise("Exercise 3 (backward of Derf)", "gain 1 and bias 0")
 def derf_backward(student) -> None:
     """student(dy, x, alpha, shift) -> (dx, dalpha, dshift), gain 1.  [EQ-DERF-GRAD]"""
     cases = [_derf_case(3, 4), _derf_case(2, 3, 5)]
@@ -191,7 +196,7 @@ def _derf_means(dy, x, alpha, shift) -> tuple:
     return dx, by_alpha / x.numel(), by_shift / x.numel()
 
 
-@exercise("Exercise 4 (a step on the sphere)")
+@exercise("Exercise 4 (a step on the sphere)", "rows of length 1")
 def sphere_step(student) -> None:
     """student(x, f, eta) -> rows of length 1.  [EQ-NGPT]"""
     cases = [_sphere_case(3, 4), _sphere_case(2, 3, 5)]

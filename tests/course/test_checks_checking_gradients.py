@@ -144,7 +144,19 @@ def total(dp, p):
     return (p * dp).sum(-1, keepdim=True)
 
 
+def by_matrix(dp, p):
+    matrix = torch.diag_embed(p) - p[..., None] * p[..., None, :]
+    return (matrix @ dp[..., None])[..., 0]
+
+
+def by_a_matrix_a_row(dp, p):
+    rows = [(torch.diag(row) - torch.outer(row, row)) @ g for g, row in zip(dp, p, strict=True)]
+    return torch.stack(rows)
+
+
 SOFTMAX = {
+    "matrix": (by_matrix, "at most 16 at a time"),
+    "matrix a row": (by_a_matrix_a_row, "at most 16 at a time"),
     "diagonal": (lambda dp, p: p * dp, "the second term is missing"),
     "p (1 - p)": (lambda dp, p: p * (1 - p) * dp, "the diagonal only"),
     "sum outside": (lambda dp, p: p * dp - total(dp, p), "inside the bracket"),

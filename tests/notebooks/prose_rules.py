@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.equations import latex
+from tests.notebooks import exercises
 from tests.notebooks.notebook_rules import alt_text, is_figure, rule, texts
 
 # Numbers of the lessons that keep the strict rules: add yours
@@ -65,7 +66,6 @@ LESSONS += [
 ROOT = Path(__file__).parents[2]
 REFERENCE_PAGES = ROOT / "notebooks" / "reference"
 REPORTED_PAGES = REFERENCE_PAGES  # apart, so that a test can plant
-CHECKS = ROOT / "normcourse" / "checks"
 
 NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?:e[+-]?\d+)?(?!\.?\d)")  # a decimal
 ANY_NUMBER = re.compile(
@@ -204,15 +204,14 @@ def formulas(cell) -> set[float]:
     return {value_of(number) for formula in displayed for number in ANY_NUMBER.findall(formula)}
 
 
-def check_numbers(notebook) -> set[float]:
-    """The numbers in the file of the lesson's exercise checks: a question may state them."""
-    names = {
-        name
-        for cell in notebook.code
-        for name in re.findall(r"normcourse\.checks import (\w+)", cell.source)
+def said_by_check(notebook) -> dict:
+    """Id of an exercise's cell -> the numbers that its check states (exercise_rules.py)."""
+    checks = exercises.checks_of(notebook)
+    return {
+        cell.id: set().union(*map(numbers_of, checks[number].says))
+        for number, (cell, *_) in exercises.statements(notebook).items()
+        if number in checks
     }
-    files = [path for path in (CHECKS / f"{name}.py" for name in names) if path.exists()]
-    return set().union(*(literals(path.read_text("utf-8")) for path in files))
 
 
 @cache
@@ -278,11 +277,9 @@ def numbers_in_prose(notebook):
         *map(shown, notebook.code), *(literals(cell.source) for cell in notebook.code)
     )
     known |= set().union(*map(formulas, notebook.markdown))
-    asked = check_numbers(notebook)
+    said = said_by_check(notebook)
     for cell, block in blocks(notebook):
-        allowed = known | linked(block)
-        if re.fullmatch(r"ex\d+", cell.id):
-            allowed |= asked
+        allowed = known | linked(block) | said.get(cell.id, set())
         for text, value, word, small in stated(block):
             if not small and not has(value, word, allowed):
                 yield (

@@ -56,7 +56,7 @@ def lesson():
 
 
 def complaints(folder, monkeypatch, change=None):
-    monkeypatch.setattr(prose_rules, "check_numbers", lambda notebook: {300.0})
+    monkeypatch.setattr(prose_rules, "said_by_check", lambda notebook: {"ex1": {300.0}})
     entry_numbers = prose_rules.entry_numbers.__wrapped__
     monkeypatch.setattr(prose_rules, "entry_numbers", entry_numbers)
     monkeypatch.setattr(prose_rules, "REPORTED_PAGES", folder)

@@ -1,0 +1,98 @@
+"""The rules for exercises see a text that says something else than its check, and the reverse."""
+
+import sys
+from types import ModuleType
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from normcourse.checks.probes import forbid
+from normcourse.checks.verdict import exercise
+from tests.notebooks import exercise_rules
+from tests.notebooks.notebook_rules import Notebook
+
+MEAN, NETS, WANTED = 2, 3, 0.7
+TEXT = r"""Lesson 03 has 40 layers.
+
+**1. Five words in the heading** · difficulty ●○○○○ · 3 minutes
+
+A row has mean $2$, `x` of shape $(3, 4)$, and $y' = (y/a)^{4}$. From 0.7 on *three nets* will do
+(exercise 2 of lesson 04, see [part_2](07_cuda_timing.ipynb)). Use neither
+autograd nor normlib. Build no matrix.
+
+<details><summary>Hint</summary>
+
+Begin with 9 rows of 1,000 numbers.
+
+</details>"""
+
+
+@exercise(
+    "Exercise 1",
+    f"mean {MEAN}",
+    "shape (3, 4)",
+    "(y/a)^{4}",
+    f"From {WANTED} on",
+    "three nets",
+    "rows of 1,000",
+)
+def answer(student):
+    forbid(student, "autograd", "jacobian", "rms_norm", largest=16)
+
+
+def complaints(folder, monkeypatch, text=TEXT, check=answer):
+    toy = ModuleType("normcourse.checks.toy")
+    toy.answer = check
+    monkeypatch.setitem(sys.modules, toy.__name__, toy)
+    cells = [
+        new_code_cell("from normcourse.checks import toy as check", id="setup"),
+        new_markdown_cell(text, id="before"),
+        new_code_cell("answer = None", id="ex1-stub"),
+        new_code_cell("check.answer(answer)", id="ex1-check"),
+    ]
+    path = folder / "09_toy.ipynb"
+    path.write_text(nbformat.v4.writes(new_notebook(cells=cells)), "utf-8")
+    rules = [exercise_rules.numbers_of_an_exercise, exercise_rules.means_of_an_exercise]
+    return [line for rule in rules for line in rule(Notebook(path))]
+
+
+def test_a_text_that_says_what_its_check_says_is_accepted(tmp_path, monkeypatch):
+    assert complaints(tmp_path, monkeypatch) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "planted"),
+    [
+        ("mean $2$", "mean $4$"),
+        ("mean $2$", "mean $2.5$"),
+        ("mean $2$", "mean $12$"),
+        ("(3, 4)", "(3, 5)"),
+        ("^{4}", "^{3}"),
+        ("0.7", "0.9"),
+        ("0.7", "0.75"),
+        ("three nets", "four nets"),
+        ("1,000", "100"),  # in a hint, and stated
+        ("has mean", "has, say, 9 numbers, mean"),  # a number that the check does not know
+        ("has mean", "has a quarter of the mean"),
+        ("Use neither\nautograd nor normlib.", ""),
+        ("Use neither\nautograd nor normlib.", "Use no autograd."),
+        (" Build no matrix.", ""),
+    ],
+)
+def test_a_text_that_says_something_else_is_seen(tmp_path, monkeypatch, there, planted):
+    assert there in TEXT
+    found = complaints(tmp_path, monkeypatch, TEXT.replace(there, planted))
+    assert found and all(line.startswith("before: ") and "answer" in line for line in found)
+
+
+def test_a_check_that_forbids_less_than_the_text_is_seen(tmp_path, monkeypatch):
+    @exercise("Exercise 1", *answer.says)
+    def lenient(student):
+        forbid(student, "normlib")
+
+    found = complaints(tmp_path, monkeypatch, check=lenient)
+    assert [line.split(",")[0] for line in found] == [
+        "before: the text forbids autograd",
+        "before: the text forbids largest",
+    ]
