@@ -1,9 +1,10 @@
 """Records are JSON files: read whole or refused in one line, written whole or not at all."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
+
+from normcourse import atomic
 
 OPTIONAL = type(None)  # a field that may be null: float | OPTIONAL
 
@@ -31,14 +32,9 @@ def read(path: Path, make: str) -> dict:
 
 
 def write(path: Path, record: Mapping) -> None:
-    """One field a line, and one line for each element of a list;
-    the former file stays until then.
-    """
+    """One field a line, and one line for each element of a list."""
     fields = [f" {_text(name)}: {_lines(value)}" for name, value in record.items()]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".tmp")
-    draft.write_text("{\n" + ",\n".join(fields) + "\n}\n", "utf-8")
-    os.replace(draft, path)
+    atomic.write(path, "{\n" + ",\n".join(fields) + "\n}\n")
 
 
 def damaged(path: Path, what: str) -> RecordError:

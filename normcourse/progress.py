@@ -2,23 +2,31 @@
 `make lab` names the file, and without it nothing is written.
 """
 
-import contextlib
 import json
 import os
 from pathlib import Path
 
+from normcourse import atomic
+
 VARIABLE = "NORMLIB_SOLVED"  # holds the path of the file while the lab runs
 
 
-def remember(lesson: str, exercise: str) -> None:
+def remember(lesson: str, exercise: str) -> str:
     """Note that a check of this lesson said [ok].
 
-    A file that cannot be read or written is left alone.
+    Returns: why that could not be noted; empty where it was, or nobody asked for it. A file that
+        cannot be read or written is left alone.
     """
     path = os.environ.get(VARIABLE)
-    if path:
-        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
-            _add(Path(path), lesson, exercise)
+    if not path:
+        return ""
+    try:
+        _add(Path(path), lesson, exercise)
+    except OSError as error:
+        return f"{Path(path).name}: {error.strerror}"
+    except (ValueError, TypeError, AttributeError):
+        return f"{Path(path).name} is damaged; the next `make lab` begins a new one"
+    return ""
 
 
 def solved(path: Path) -> dict[str, list[str]]:
@@ -34,6 +42,4 @@ def _add(path: Path, lesson: str, exercise: str) -> None:
     if exercise in known:
         return
     known.append(exercise)
-    written = path.with_name(path.name + ".new")
-    written.write_text(json.dumps(lessons, indent=1) + "\n", encoding="utf-8")
-    os.replace(written, path)
+    atomic.write(path, json.dumps(lessons, indent=1) + "\n")

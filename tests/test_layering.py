@@ -22,10 +22,11 @@ MAY_IMPORT = {  # room -> the rooms it may import
     "normlib": {"functional", "gradients", "layers", "fused"},
     "measures": set(),
     "figures": set(),
-    "jsonfile": set(),
+    "atomic": set(),
+    "jsonfile": {"atomic"},
     "timing": {"jsonfile"},
     "training": {"layers", "jsonfile"},
-    "progress": set(),
+    "progress": {"atomic"},
     "capstone": {"measures", "training"},
     "checks": {
         "functional", "gradients", "layers", "fused", "surgery", "measures", "timing", "training",

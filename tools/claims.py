@@ -4,6 +4,7 @@ or with --check say whether it is up to date.
 
 import sys
 
+import files
 import yaml
 from reference import REFERENCE, equation_link, lessons
 from reference import row as table_row
@@ -85,7 +86,7 @@ def page() -> str:
 def main(arguments: list[str]) -> int:
     if arguments == ["--check"]:
         return int(PAGE.read_text("utf-8") != page())
-    PAGE.write_text(page(), encoding="utf-8")
+    files.write(PAGE, page())
     return 0
 
 

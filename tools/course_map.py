@@ -8,6 +8,8 @@ import textwrap
 from html import escape
 from pathlib import Path
 
+import files
+
 REFERENCE = Path(__file__).resolve().parents[1] / "notebooks" / "reference"
 PAGE = REFERENCE / "course_map.md"
 PICTURE = REFERENCE / "course_map.svg"
@@ -77,7 +79,7 @@ def drawing(page: str) -> str:
 
 
 def main() -> None:
-    PICTURE.write_text(drawing(PAGE.read_text("utf-8")), encoding="utf-8")
+    files.write(PICTURE, drawing(PAGE.read_text("utf-8")))
 
 
 if __name__ == "__main__":

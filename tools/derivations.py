@@ -10,6 +10,7 @@ import json
 import re
 from pathlib import Path
 
+import files
 import reference
 
 TAG = "derivation"
@@ -91,7 +92,7 @@ def main() -> None:
         if path not in current:
             path.unlink()
     for path, text in current.items():
-        path.write_text(text, encoding="utf-8")
+        files.write(path, text)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ the lesson of a term's first use is looked up.
 import json
 import re
 
+import files
 import yaml
 from reference import REFERENCE
 from reference import lessons as lesson_files
@@ -69,4 +70,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    files.write(PAGE, page())

@@ -4,6 +4,8 @@ import base64
 import json
 from pathlib import Path
 
+import files
+
 ROOT = Path(__file__).resolve().parents[1]
 LESSON = ROOT / "notebooks/02_layer_norm.ipynb"
 CELL = "failure-figure"
@@ -19,4 +21,4 @@ def figure():
 
 
 if __name__ == "__main__":
-    PICTURE.write_bytes(figure()[0])
+    files.write(PICTURE, figure()[0])

@@ -1,10 +1,13 @@
-"""Run by each kernel of `make lab`: after a restart a NameError says which cell to run first."""
+"""Run by each kernel of `make lab`: after a restart a NameError says which cell to run first, and
+a lesson that an update renewed says where the reader's answers are.
+"""
 
 import ast
 import json
 import os
 from pathlib import Path
 
+KEPT = "An update renewed this lesson. What you had written in it is kept beside it: {}."
 HINT = "A cell at the top defines `{}`. After a restart: Run → Run All Above Selected Cell."
 
 
@@ -43,6 +46,21 @@ def show_with_hint(shell, kind, error, trace, tb_offset=None) -> None:
         print(line)
 
 
+def kept_copies(notebook: Path) -> list[str]:
+    """The names under which tools/learner.py kept what the reader had written in this lesson."""
+    return sorted(path.name for path in notebook.parent.glob(f"{notebook.stem}.old*.ipynb"))
+
+
+def print_once(shell, line: str) -> None:
+    """Below the output of the first cell that is run; before it nothing would be seen."""
+
+    def show(_result) -> None:
+        shell.events.unregister("post_run_cell", show)
+        print(line)
+
+    shell.events.register("post_run_cell", show)
+
+
 def install() -> None:
     """Only in IPython: plain Python reads PYTHONSTARTUP as well."""
     try:
@@ -50,6 +68,8 @@ def install() -> None:
     except NameError:
         return
     shell.set_custom_exc((NameError,), show_with_hint)
+    if kept := kept_copies(Path(os.environ.get("JPY_SESSION_NAME", ""))):
+        print_once(shell, KEPT.format(", ".join(kept)))
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ The copy in my/ is git-ignored, and neither `make test` nor `make notebooks` loo
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import learner
 
 ROOT = Path(__file__).resolve().parents[1]
+COURSE = ROOT / "notebooks"
 MY = ROOT / "my"
 SETTINGS = ROOT / "tools" / "lab_settings"
 WORKSPACES = MY / ".lab" / "workspaces"
@@ -50,15 +52,26 @@ def set_workspace(lesson):
     WorkspacesManager(str(WORKSPACES)).save("default", json.dumps(workspace))
 
 
+def look_after_copy() -> tuple[list[str], list[str]]:
+    """Make or renew the reader's copy; what was solved so far, and what the reader should know."""
+    news = learner.set_aside_damaged(MY)
+    news += learner.announcement(learner.renew(COURSE, MY), COURSE, MY)
+    return learner.progress(MY, ROOT / "normcourse" / "checks"), news
+
+
 def main(arguments):
     from jupyterlab.labapp import main as jupyterlab
 
-    news = learner.renew(ROOT / "notebooks", MY)
-    for line in [learner.announcement(news), *learner.progress(MY, ROOT / "normcourse" / "checks")]:
-        if line:
-            print(line, flush=True)
+    solved, news = look_after_copy()
+    for line in [*solved, *news]:  # the news last: Jupyter's log follows
+        print(line, flush=True)
+    lessons = sorted(path for path in MY.glob("[0-9][0-9]_*.ipynb") if path.is_file())
+    if not lessons:
+        print("There is no lesson to open.", file=sys.stderr)
+        return 1
     set_environment()
-    set_workspace(min(MY.glob("[0-9][0-9]_*.ipynb")))
+    with suppress(OSError):  # a full disk, or one that is only read: the lab opens without a lesson
+        set_workspace(lessons[0])
     own = [
         f"--ServerApp.root_dir={ROOT}",
         f"--LabApp.workspaces_dir={WORKSPACES}",
@@ -66,7 +79,11 @@ def main(arguments):
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         # in a container everyone is root, and Jupyter would refuse to start
         own.append("--allow-root")
-    return jupyterlab([*own, *arguments])
+    try:
+        return jupyterlab([*own, *arguments])
+    finally:
+        for line in news:  # once more, below Jupyter's log
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

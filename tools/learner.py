@@ -1,62 +1,178 @@
 """The learner's copy of the lessons in my/: made, renewed with the course, and counted.
 
 A file that the reader changed is never overwritten: it is kept as NAME.old.ipynb when the course
-has a newer one. The reader's own records (my/records/own) are not touched at all.
+has a newer one. The reader's own records (my/records/own) are not touched at all. What stands in
+the way (a full disk, a damaged file) becomes a sentence, and the rest is done.
 """
 
+import errno
 import hashlib
 import json
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+
+import files
 
 GIVEN = ".given.json"  # in the copy: {file: the signature of what was given to the reader}
+SOLVED = "progress.json"  # in the copy: {lesson: its solved exercises}
+LISTS = {GIVEN: (str, "which lessons you were given"), SOLVED: (list, "what you solved")}
 OWN = "records/own"
 SKIPPED = {".ipynb_checkpoints", "__pycache__"}
+# A lesson that is renamed or dissolved is entered here: its name, and where its subject is now.
+MOVED = {
+    "00b_explosion": ("00b",),
+    "00c_one_step": ("00b", "05a"),
+    "02b_relatives": ("02b", "07a"),
+    "02c_other_axes": ("02b",),
+    "04b_steepness": ("04a",),
+    "05b_bounds": ("06b",),
+}
+CURES = {  # of what the system may say when a file is to be written
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EROFS: "move the clone to where you may write",
+    errno.EACCES: "give yourself the right to write there",
+    errno.EPERM: "give yourself the right to write there",
+    errno.EEXIST: "rename the file that stands where a folder has to be",
+    errno.ENOTDIR: "rename the file that stands where a folder has to be",
+}
 
 
-class News(NamedTuple):
-    """What renew did: files that are newer now,
-    and the names under which the reader's own are kept.
-    """
+@dataclass
+class News:
+    """What renew did and could not do."""
 
-    renewed: list[str]
-    kept: list[str]
+    renewed: list[str] = field(default_factory=list)  # files that are newer now
+    kept: list[str] = field(default_factory=list)  # names under which the reader's own are kept
+    # lessons that the course no longer has: the reader's copy, as it is called now
+    gone: dict[str, str] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)  # a sentence for each damaged course notebook
+    unwritten: dict[str, int] = field(default_factory=dict)  # {file: the number of the error}
 
 
 def renew(source: Path, target: Path) -> News:
     """Copy the course's files into the learner's copy;
     each is left alone unless the course's is newer.
     """
-    given = read_given(target)
-    news = News([], [])
-    for path in sorted(source.rglob("*")):
-        name = path.relative_to(source).as_posix()
-        if path.is_dir() or SKIPPED & set(path.parts) or name.startswith(OWN):
+    given = read_list(target / GIVEN)
+    news = News()
+    paths = [path for path in sorted(source.rglob("*")) if path.is_file()]
+    course = {path.relative_to(source).as_posix(): path for path in paths}
+    for name, path in course.items():
+        if SKIPPED & set(path.parts) or name.startswith(OWN):
             continue
-        content = learners_form(path)
-        newest = signature(name, content)
-        mine = target / name
-        if not mine.exists():
-            _write(mine, content)
-        elif given.get(name) != newest:
-            if signature(name, mine.read_bytes()) not in (given.get(name), newest):
-                old = _free_name(mine)
-                mine.rename(old)
-                news.kept.append(old.relative_to(target).as_posix())
-            if name in given:
-                news.renewed.append(name)
-            _write(mine, content)
-        given[name] = newest
-    (target / OWN).mkdir(parents=True, exist_ok=True)
-    _write(target / GIVEN, (json.dumps(given, indent=1) + "\n").encode())
+        try:
+            content = learners_form(path)
+        except (ValueError, KeyError, TypeError):
+            news.unread.append(files.no_notebook(path))
+            continue
+        with _noting(news, name):
+            _renew_one(target, name, content, given, news)
+    for name in [*given, *(f"{stem}.ipynb" for stem in MOVED)]:
+        if name not in course:
+            with _noting(news, name):
+                _retire(target, name, given, news)
+    with _noting(news, OWN):
+        (target / OWN).mkdir(parents=True, exist_ok=True)
+    with _noting(news, GIVEN):
+        files.write(target / GIVEN, json.dumps(given, indent=1) + "\n")
     return news
 
 
-def read_given(target: Path) -> dict[str, str]:
-    """{file: signature} of what the reader was given; empty before the first time."""
-    path = target / GIVEN
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+@contextmanager
+def _noting(news: News, name: str) -> Iterator[None]:
+    """A file that cannot be written is noted; the others follow."""
+    try:
+        yield
+    except OSError as error:
+        news.unwritten[name] = error.errno
+
+
+def _renew_one(target: Path, name: str, content: bytes, given: dict, news: News) -> None:
+    """Give the reader this file, unless it is the one that was given already."""
+    mine = target / name
+    newest = signature(name, content)
+    if not mine.exists():
+        files.write(mine, content)
+    elif not mine.is_file():  # a folder in its place
+        _keep_and_write(mine, content, target, news)
+    elif given.get(name) != newest:
+        if signature(name, mine.read_bytes()) in (given.get(name), newest):
+            files.write(mine, content)
+        else:
+            _keep_and_write(mine, content, target, news)
+        if name in given:
+            news.renewed.append(name)
+    given[name] = newest
+
+
+def _keep_and_write(mine: Path, content: bytes, target: Path, news: News) -> None:
+    """The reader's own gets another name; it has its own again if the new one cannot be written."""
+    old = _free_name(mine)
+    mine.rename(old)
+    try:
+        files.write(mine, content)
+    except OSError:
+        old.rename(mine)
+        raise
+    news.kept.append(old.relative_to(target).as_posix())
+
+
+def _retire(target: Path, name: str, given: dict, news: News) -> None:
+    """A file that the course no longer has: the reader's copy is kept, answers and all."""
+    mine = target / name
+    stays = name
+    if mine.stem in MOVED and mine.exists():
+        old = _free_name(mine)
+        mine.rename(old)
+        stays = old.relative_to(target).as_posix()
+    if re.match(r"\d\d", name) and (target / stays).exists():
+        news.gone[name] = stays
+    given.pop(name, None)
+
+
+def read_list(path: Path) -> dict:
+    """One of LISTS as it stands in the file; empty where there is none, or a damaged one."""
+    try:
+        return _read_list(path)
+    except (OSError, ValueError):
+        return {}
+
+
+def _read_list(path: Path) -> dict:
+    """OSError for a file that cannot be read, ValueError for one that holds something else."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    kind, _ = LISTS[path.name]
+    if not isinstance(found, dict) or not all(isinstance(value, kind) for value in found.values()):
+        raise ValueError("another kind of list")
+    return found
+
+
+def set_aside_damaged(target: Path) -> list[str]:
+    """Give a damaged list another name, so that a new one can begin; a sentence for each."""
+    lines = []
+    for name, (_, what) in LISTS.items():
+        path = target / name
+        try:
+            _read_list(path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError):
+            try:
+                kept = path.rename(_free_name(path, "damaged"))
+            except OSError as error:
+                kept = f"itself ({error.strerror})"
+            else:
+                kept = _shown(target, kept.name)
+            lines.append(
+                f"{_shown(target, name)}, the list of {what}, is damaged: it is kept as {kept}, "
+                "and a new one begins."
+            )
+    return lines
 
 
 def learners_form(path: Path) -> bytes:
@@ -91,51 +207,68 @@ def _text(cell: dict) -> str:
     return source if isinstance(source, str) else "".join(source)
 
 
-def _free_name(path: Path) -> Path:
+def _free_name(path: Path, word: str = "old") -> Path:
     """NAME.old.ipynb, or NAME.old2.ipynb where that one is taken."""
     count = 1
     while True:
-        free = path.with_name(f"{path.stem}.old{count if count > 1 else ''}{path.suffix}")
+        free = path.with_name(f"{path.stem}.{word}{count if count > 1 else ''}{path.suffix}")
         if not free.exists():
             return free
         count += 1
 
 
-def _write(path: Path, content: bytes) -> None:
-    """All or nothing: an interrupted start leaves no half of a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(path.name + ".new")
-    new.write_bytes(content)
-    new.replace(path)
-
-
-def announcement(news: News) -> str:
-    """One line for the reader; empty when nothing is newer."""
-    if not news.renewed:
-        return ""
-    lessons = [Path(name).stem for name in news.renewed if re.match(r"\d\d", name)]
-    line = (
-        "A newer edition of the course: "
-        f"{', '.join(lessons) or f'{len(news.renewed)} files'} renewed."
-    )
+def announcement(news: News, source: Path, target: Path) -> list[str]:
+    """A sentence for each thing that the reader should know; none when nothing is newer."""
+    lines = list(news.unread)
+    if news.renewed:
+        lessons = [Path(name).stem for name in news.renewed if re.match(r"\d\d", name)]
+        what = ", ".join(lessons) or f"{len(news.renewed)} files"
+        lines.append(f"A newer edition of the course: {what} renewed.")
     if news.kept:
-        line += f" What you changed is kept: {', '.join(news.kept)}."
-    return line
+        kept = ", ".join(_shown(target, name) for name in news.kept)
+        lines.append(f"What you changed is kept: {kept}.")
+    lines += [_where_it_went(name, news.gone[name], source, target) for name in news.gone]
+    return lines + list(_unwritten(news, target))
+
+
+def _where_it_went(name: str, stays: str, source: Path, target: Path) -> str:
+    stem = Path(name).stem
+    found = [path.stem for new in MOVED.get(stem, ()) for path in source.glob(f"{new}_*.ipynb")]
+    subject = f"its subject is in {' and '.join(found)} now" if found else "no other has its place"
+    return f"The course has no lesson {stem} any more; {subject}. Yours: {_shown(target, stays)}."
+
+
+def _unwritten(news: News, target: Path) -> Iterator[str]:
+    """A sentence for each cure."""
+    found: dict[str, list[str]] = {}
+    for name, number in news.unwritten.items():
+        found.setdefault(CURES.get(number, "mend that"), []).append(name)
+    for cure, names in found.items():
+        more = f" and {len(names) - 1} more files" if len(names) > 1 else ""
+        why = os.strerror(news.unwritten[names[0]])
+        yield (
+            f"{_shown(target, names[0])}{more} could not be written ({why}): {cure}, and "
+            "`make lab` goes on. Nothing of yours is lost."
+        )
+
+
+def _shown(target: Path, name: str) -> str:
+    return f"{target.name}/{name}"
 
 
 def progress(target: Path, checks: Path) -> list[str]:
     """One line for each lesson begun: a solved exercise, or a cell that the reader changed."""
-    path = target / "progress.json"
-    solved = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    given = read_given(target)
+    solved = read_list(target / SOLVED)
+    given = read_list(target / GIVEN)
     lines = []
     for lesson in sorted(target.glob("[0-9][0-9]*_*.ipynb")):
-        if ".old" in lesson.name:
+        if ".old" in lesson.name or not lesson.is_file():
             continue
         number, _, subject = lesson.stem.partition("_")
         total = _exercises(checks / f"{subject}.py")
         done = len(solved.get(subject, []))
-        changed = signature(lesson.name, lesson.read_bytes()) != given.get(lesson.name)
+        newest = given.get(lesson.name)  # None: the list could not be written
+        changed = newest and signature(lesson.name, lesson.read_bytes()) != newest
         if done or changed:
             lines.append(f"{number} {subject}: {done} of {total} exercises solved")
     return lines

@@ -3,8 +3,8 @@
 
 What is written depends on the sources and the results only: a notebook in which nothing changed
 stays the same byte for byte. A cell tagged `nbval-ignore-output` (live timing) runs as well, but
-keeps its output if that was made from the present source; `--live` renews it. A cell that fails
-leaves the file as it was.
+keeps its output if that was made from the present source; `--live` renews it. A cell that fails, or
+a full disk, leaves the file as it was.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import faster_imports  # noqa: F401 (before nbformat)
+import files
 import kernels
 import nbformat
 from nbclient import NotebookClient
@@ -100,6 +101,14 @@ def keep_live_outputs(cells, stored) -> None:
                     output.execution_count = cell.execution_count
 
 
+def read(path: Path):
+    """The notebook; ValueError with one sentence for a file that is none."""
+    try:
+        return nbformat.reads(path.read_text("utf-8"), as_version=4)
+    except Exception as error:  # of half a dozen kinds, by what the file holds
+        raise ValueError(files.no_notebook(path)) from error
+
+
 def renew(path: Path, *, live: bool = False, tick=lambda: None) -> str | None:
     """Execute one notebook and write it if it changed.
 
@@ -119,7 +128,10 @@ def renew(path: Path, *, live: bool = False, tick=lambda: None) -> str | None:
     nbformat.validate(notebook)
     after = (nbformat.writes(notebook).rstrip("\n") + "\n").encode()
     if after != before:
-        path.write_bytes(after)
+        try:
+            files.write(path, after)
+        except OSError as error:
+            return f"{path} could not be written ({error.strerror}): it is as it was."
     return None
 
 
@@ -134,7 +146,11 @@ def main() -> int:
     paths = arguments.paths or list(found)
     if missing := [str(path) for path in paths if not path.is_file()]:
         parser.error(f"no such notebook: {', '.join(missing)}")
-    total = sum(len(nbformat.read(path, as_version=4).cells) for path in paths)
+    try:
+        total = sum(len(read(path).cells) for path in paths)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
     with tqdm(total=total, unit="cell", disable=None) as bar, ThreadPoolExecutor(WORKERS) as pool:
         results = pool.map(lambda path: renew(path, live=arguments.live, tick=bar.update), paths)
         errors = [error for error in results if error]

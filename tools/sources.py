@@ -5,6 +5,7 @@ the five articles section by section, and where the course treats each.
 import re
 from pathlib import Path
 
+import files
 import yaml
 from reference import REFERENCE, anchor, equation_link, equations, headings, lessons
 from reference import row as table_row
@@ -222,4 +223,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    files.write(PAGE, page())

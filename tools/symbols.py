@@ -14,6 +14,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+import files
+
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "notebooks" / "reference"
 PAGE = REFERENCE / "symbols.md"
@@ -114,7 +116,7 @@ def page(found: list[Entry]) -> str:
 
 
 def main() -> None:
-    PAGE.write_text(page(entries()), encoding="utf-8")
+    files.write(PAGE, page(entries()))
 
 
 if __name__ == "__main__":

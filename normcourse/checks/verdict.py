@@ -82,7 +82,9 @@ def exercise(title: str, *says: str) -> Callable:
             verdict = Verdict(_judge(probe, answers, title))
             print(verdict)
             if verdict.startswith("[ok]"):
-                progress.remember(probe.__module__.split(".")[-1], probe.__name__)
+                trouble = progress.remember(probe.__module__.split(".")[-1], probe.__name__)
+                if trouble:
+                    print(f"     solved, but not noted ({trouble})")
             return verdict
 
         check.says = says

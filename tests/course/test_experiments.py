@@ -12,6 +12,7 @@ import torch
 
 from normcourse import training
 from normcourse.training.records import BRIEF, CURVES, key
+from tests import full_disk
 from tests.course.small_grid import NAME, RUNS, small_grid
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,15 +127,11 @@ def test_runs_that_come_in_another_order_give_the_same_file(tool, alone, made):
 def test_a_write_that_fails_leaves_the_former_record(tool, made, monkeypatch):
     before = made.read_bytes()
 
-    def full_disk(self, text, encoding):
-        with open(self, "w", encoding=encoding) as file:
-            file.write(text[:100])
-        raise OSError("no space left")
-
-    monkeypatch.setattr(Path, "write_text", full_disk)
-    with pytest.raises(OSError, match="no space"):
+    monkeypatch.setattr(*full_disk.FULL)
+    with pytest.raises(OSError, match="No space"):
         tool.save(made, json.loads(before))
     assert made.read_bytes() == before
+    assert list(made.parent.iterdir()) == [made]  # nor a half of the new one
 
 
 def test_a_grid_that_grew_goes_on_with_the_runs_that_are_there(tool, made, monkeypatch):

@@ -2,22 +2,29 @@
 nothing of the reader's is lost.
 """
 
+import errno
+import importlib
 import json
 import os
 import runpy
+import subprocess
+import sys
+import types
 from pathlib import Path
 
+import files
+import learner
 import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
 
 from normcourse import progress
 from normcourse.checks.verdict import Slip, exercise
+from tests import full_disk
 
 ROOT = Path(__file__).parents[2]
-LEARNER = runpy.run_path(str(ROOT / "tools/learner.py"))
 STARTUP = runpy.run_path(str(ROOT / "tools/kernel_startup.py"))
-renew, announcement = LEARNER["renew"], LEARNER["announcement"]
+renew = learner.renew
 
 
 def write_lesson(path, *sources, tags=()):
@@ -32,6 +39,10 @@ def write_lesson(path, *sources, tags=()):
         cells.append(cell)
     path.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+
+
+def told(news, course):
+    return learner.announcement(news, *course)
 
 
 def code_cells(path):
@@ -73,7 +84,7 @@ def test_what_the_reader_did_stays_while_the_course_is_the_same(course):
     lessons, mine = course
     write_lesson(mine / "01_a.ipynb", "my answer")
     (mine / "notes.txt").write_text("my notes")
-    assert renew(lessons, mine) == ([], [])
+    assert renew(lessons, mine) == learner.News()
     assert sources(mine / "01_a.ipynb") == ["my answer"]
     assert code_cells(mine / "01_a.ipynb")[0].outputs  # of the reader's own run
     assert (mine / "notes.txt").read_text() == "my notes"
@@ -85,11 +96,11 @@ def test_lesson_and_record_renew_as_a_pair(course):
     write_lesson(lessons / "01_a.ipynb", "second")
     (lessons / "records/r.json").write_text("2")
     news = renew(lessons, mine)
-    assert news == (["01_a.ipynb", "records/r.json"], [])
+    assert news == learner.News(renewed=["01_a.ipynb", "records/r.json"])
     assert sources(mine / "01_a.ipynb") == ["second"]
     assert (mine / "records/r.json").read_text() == "2"
-    assert announcement(news) == "A newer edition of the course: 01_a renewed."
-    assert announcement(renew(lessons, mine)) == ""
+    assert told(news, course) == ["A newer edition of the course: 01_a renewed."]
+    assert told(renew(lessons, mine), course) == []
 
 
 def test_a_changed_lesson_is_kept_beside_the_newer_one(course):
@@ -101,8 +112,10 @@ def test_a_changed_lesson_is_kept_beside_the_newer_one(course):
     assert sources(mine / "01_a.ipynb") == ["third"]
     assert sources(mine / "01_a.old.ipynb") == ["my answer before the second"]
     assert sources(mine / "01_a.old2.ipynb") == ["my answer before the third"]
-    line = "A newer edition of the course: 01_a renewed. What you changed is kept: 01_a.old2.ipynb."
-    assert announcement(news) == line
+    assert told(news, course) == [
+        "A newer edition of the course: 01_a renewed.",
+        "What you changed is kept: my/01_a.old2.ipynb.",
+    ]
 
 
 def test_a_copy_from_before_there_was_a_list_loses_nothing(course):
@@ -130,6 +143,243 @@ def test_own_records_are_never_touched(course):
     assert (mine / "records/own/r.json").read_text() == "mine"
 
 
+# A bad day
+
+
+def put(path, content):
+    """This text, or a folder where the content is None."""
+    if path.is_file():
+        path.unlink()
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_text(content)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"a": 3}', "\0", None])
+@pytest.mark.parametrize("name", [learner.GIVEN, learner.SOLVED])
+def test_a_damaged_list_is_set_aside_and_said(course, name, content):
+    lessons, mine = course
+    write_lesson(mine / "01_a.ipynb", "my answer")
+    write_lesson(lessons / "01_a.ipynb", "second")
+    put(mine / name, content)
+    (line,) = learner.set_aside_damaged(mine)
+    backup = mine / name.replace(".json", ".damaged.json")
+    assert f"my/{name}" in line and f"kept as my/{backup.name}" in line
+    assert backup.is_dir() if content is None else backup.read_text() == content
+    assert renew(lessons, mine).kept == ["01_a.old.ipynb"]
+    assert sources(mine / "01_a.old.ipynb") == ["my answer"]
+    assert learner.set_aside_damaged(mine) == []
+
+
+def test_a_damaged_list_that_cannot_be_set_aside_stays_and_is_taken_for_empty(course, monkeypatch):
+    lessons, mine = course
+    (mine / learner.SOLVED).write_text("[]")
+    monkeypatch.setattr(Path, "rename", lambda *_: full_disk.refuse(errno.EROFS))
+    (line,) = learner.set_aside_damaged(mine)
+    assert "my/progress.json" in line and "Read-only file system" in line
+    assert learner.progress(mine, lessons) == []
+
+
+def git(folder, *arguments, returncode=0):
+    who = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main"]
+    run = subprocess.run(["git", *who, *arguments], cwd=folder, capture_output=True, text=True)
+    assert run.returncode == returncode, run.stderr
+
+
+@pytest.fixture
+def conflict(tmp_path, monkeypatch):
+    """A clone whose reader edited and committed a lesson that the course has changed, too."""
+    write_lesson(tmp_path / "origin/notebooks/01_a.ipynb", "first")
+    write_lesson(tmp_path / "origin/notebooks/02_b.ipynb", "first")
+    git(tmp_path / "origin", "init", "-q")
+    for folder in ("origin", "clone"):
+        if folder == "clone":
+            git(tmp_path, "clone", "-q", "origin", "clone")
+            renew(tmp_path / "clone/notebooks", tmp_path / "clone/my")
+            write_lesson(tmp_path / "clone/notebooks/01_a.ipynb", "the reader's")
+        git(tmp_path / folder, "add", "notebooks")
+        git(tmp_path / folder, "commit", "-q", "-m", "one")
+    for name in ("01_a.ipynb", "02_b.ipynb"):
+        write_lesson(tmp_path / "origin/notebooks" / name, "second")
+    git(tmp_path / "origin", "commit", "-q", "-a", "-m", "two")
+    git(tmp_path / "clone", "pull", "-q", "--no-rebase", returncode=1)
+    monkeypatch.setattr(files, "ROOT", tmp_path / "clone")
+    return tmp_path / "clone/notebooks", tmp_path / "clone/my"
+
+
+def test_conflict_markers_in_a_lesson_stop_no_other_and_the_cure_that_is_named_helps(conflict):
+    lessons, mine = conflict
+    news = renew(lessons, mine)
+    assert news.renewed == ["02_b.ipynb"] and news.gone == {}
+    assert sources(mine / "01_a.ipynb") == ["first"]
+    line, _ = learner.announcement(news, lessons, mine)
+    assert line.startswith("notebooks/01_a.ipynb holds conflict markers (<<<<<<<)")
+    command = line.split("`")[1].split()
+    git(lessons.parent, *command[1:])
+    assert renew(lessons, mine) == learner.News(renewed=["01_a.ipynb"])
+    assert sources(mine / "01_a.ipynb") == ["second"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"cells": [3]}'])
+def test_a_lesson_of_the_course_that_is_no_notebook_is_named(course, content):
+    lessons, mine = course
+    (lessons / "01_a.ipynb").write_text(content)
+    news = renew(lessons, mine)
+    (line,) = learner.announcement(news, lessons, mine)
+    assert f"{lessons}/01_a.ipynb is damaged" in line
+    assert sources(mine / "01_a.ipynb") == ["first"]
+
+
+def test_a_full_disk_at_the_first_start_leaves_no_half_of_a_file(course, monkeypatch):
+    lessons, _ = course
+    mine = lessons.parent / "new"
+    with monkeypatch.context() as patch:
+        patch.setattr(*full_disk.FULL)
+        (line,) = learner.announcement(renew(lessons, mine), lessons, mine)
+    assert "new/01_a.ipynb and 3 more files could not be written (No space left" in line
+    assert "free some space" in line
+    assert [path for path in mine.rglob("*") if path.is_file()] == []
+    assert renew(lessons, mine) == learner.News()
+    assert sources(mine / "01_a.ipynb") == ["first"]
+
+
+@pytest.mark.parametrize("answer", ["first", "my answer"])
+def test_a_full_disk_in_an_update_leaves_the_readers_lesson_under_its_name(
+    course, monkeypatch, answer
+):
+    lessons, mine = course
+    write_lesson(mine / "01_a.ipynb", answer)
+    write_lesson(lessons / "01_a.ipynb", "second")
+    with monkeypatch.context() as patch:
+        patch.setattr(*full_disk.FULL)
+        news = renew(lessons, mine)
+    assert news.unwritten == dict.fromkeys(["01_a.ipynb", learner.GIVEN], errno.ENOSPC)
+    assert sources(mine / "01_a.ipynb") == [answer]
+    assert not list(mine.glob("*.old*")) and not list(mine.glob("*.new"))
+    assert renew(lessons, mine).kept == (["01_a.old.ipynb"] if answer == "my answer" else [])
+    assert sources(mine / "01_a.ipynb") == ["second"]
+
+
+def test_a_clone_that_may_not_be_written_is_named_with_the_cure(course, monkeypatch):
+    lessons, mine = course
+    write_lesson(lessons / "01_a.ipynb", "second")
+    monkeypatch.setattr(Path, "write_bytes", lambda *_: full_disk.refuse(errno.EROFS))
+    (line,) = learner.announcement(renew(lessons, mine), lessons, mine)
+    assert "could not be written (Read-only file system): move the clone" in line
+    assert sources(mine / "01_a.ipynb") == ["first"]
+
+
+def test_a_file_in_the_place_of_the_copy_is_left_alone(course):
+    lessons, _ = course
+    mine = lessons.parent / "mine"
+    mine.write_text("my shopping list")
+    assert learner.set_aside_damaged(mine) == []
+    (line,) = learner.announcement(renew(lessons, mine), lessons, mine)
+    assert "mine/01_a.ipynb and 4 more files could not be written" in line
+    assert "rename the file that stands where a folder has to be" in line
+    assert mine.read_text() == "my shopping list"
+
+
+def test_a_folder_in_a_lessons_place_is_kept(course):
+    lessons, mine = course
+    (mine / "01_a.ipynb").unlink()
+    (mine / "01_a.ipynb").mkdir()
+    (mine / "01_a.ipynb/notes.txt").write_text("mine")
+    news = renew(lessons, mine)
+    assert told(news, course) == ["What you changed is kept: my/01_a.old.ipynb."]
+    assert (mine / "01_a.old.ipynb/notes.txt").read_text() == "mine"
+    assert sources(mine / "01_a.ipynb") == ["first"]
+
+
+def test_a_lesson_that_was_dissolved_is_kept_and_the_reader_told_where_its_subject_is(
+    course, monkeypatch
+):
+    lessons, mine = course
+    monkeypatch.setattr(learner, "MOVED", {"01_a": ("02", "03b")})
+    assert renew(lessons, mine) == learner.News()  # as long as the course has it
+    write_lesson(mine / "01_a.ipynb", "my answer")
+    (lessons / "01_a.ipynb").unlink()
+    (lessons / "solutions/01_a.ipynb").unlink()
+    write_lesson(lessons / "02_b.ipynb", "first")
+    write_lesson(lessons / "03b_c.ipynb", "first")
+    news = renew(lessons, mine)
+    assert told(news, course) == [
+        "The course has no lesson 01_a any more; its subject is in 02_b and 03b_c now. "
+        "Yours: my/01_a.old.ipynb."
+    ]
+    assert sources(mine / "01_a.old.ipynb") == ["my answer"]
+    assert not (mine / "01_a.ipynb").exists() and not (mine / "solutions/01_a.ipynb").exists()
+    assert renew(lessons, mine) == learner.News()
+
+
+def test_a_lesson_that_left_the_course_in_another_way_stays_where_it_is(course):
+    lessons, mine = course
+    (lessons / "01_a.ipynb").unlink()
+    (line,) = told(renew(lessons, mine), course)
+    assert "no lesson 01_a any more" in line and "Yours: my/01_a.ipynb." in line
+    assert sources(mine / "01_a.ipynb") == ["first"]
+    write_lesson(mine / "99_notes.ipynb", "the reader's own, which no course ever had")
+    assert renew(lessons, mine) == learner.News()
+
+
+def test_where_a_lesson_went_is_a_lesson():
+    """What learner.MOVED says of a lesson holds once the course has it no more."""
+    lessons = [path.stem for path in (ROOT / "notebooks").glob("*.ipynb")]
+    for old, new in learner.MOVED.items():
+        for number in new:
+            found = [stem for stem in lessons if stem.startswith(f"{number}_")]
+            assert old in lessons or len(found) == 1, (old, number)
+
+
+@pytest.fixture
+def lab(course, monkeypatch):
+    """tools/lab.py in this course; JupyterLab only says that it ran."""
+    lessons, mine = course
+    module = importlib.import_module("lab")
+    jupyter = types.ModuleType("jupyterlab.labapp")
+    jupyter.main = lambda arguments: print("Jupyter's log")
+    monkeypatch.setitem(sys.modules, "jupyterlab.labapp", jupyter)
+    monkeypatch.setattr(module, "COURSE", lessons)
+    monkeypatch.setattr(module, "MY", mine)
+    monkeypatch.setattr(module, "WORKSPACES", mine / ".lab/workspaces")
+    for name in ("NORMLIB_PROGRESS", "NORMLIB_SOLVED", "OMP_NUM_THREADS", "PYTHONSTARTUP"):
+        monkeypatch.setenv(name, "")  # set_environment is undone
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "")
+    return module
+
+
+def test_the_news_stand_above_jupyters_log_and_below_it(lab, course, capsys):
+    lessons, mine = course
+    write_lesson(mine / "01_a.ipynb", "my answer")
+    write_lesson(lessons / "01_a.ipynb", "second")
+    (mine / learner.SOLVED).write_text("null")
+    lab.main([])
+    shown = capsys.readouterr().out.splitlines()
+    place = shown.index("Jupyter's log")
+    assert len(shown[place + 1 :]) == 3  # the damaged list, what is newer, what is kept
+    assert shown[place - 3 : place] == shown[place + 1 :]
+    assert shown[-1] == "What you changed is kept: my/01_a.old.ipynb."
+    lab.main([])
+    assert capsys.readouterr().out.splitlines() == ["Jupyter's log"]
+
+
+def test_the_lab_starts_on_a_full_disk_and_not_without_a_lesson(lab, course, monkeypatch, capsys):
+    lessons, _ = course
+    write_lesson(lessons / "02_b.ipynb", "first")
+    with monkeypatch.context() as patch:
+        patch.setattr(*full_disk.FULL)
+        patch.setattr(lab, "set_workspace", lambda _: full_disk.refuse(errno.ENOSPC))
+        lab.main([])
+    assert "Jupyter's log" in capsys.readouterr().out
+    monkeypatch.setattr(lab, "MY", lessons.parent / "file")
+    lab.MY.write_text("")
+    assert lab.main([]) == 1
+    shown = capsys.readouterr()
+    assert "rename the file" in shown.out and "Jupyter's log" not in shown.out
+    assert shown.err == "There is no lesson to open.\n"
+
+
 # Progress
 
 
@@ -152,13 +402,24 @@ def test_ok_is_remembered_once_and_only_in_the_lab(tmp_path, monkeypatch):
     assert progress.solved(path) == {"test_learner": ["demo"]}
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"test_learner": 3}'])
-def test_a_damaged_progress_file_does_not_break_a_check(tmp_path, monkeypatch, content):
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"test_learner": 3}', None])
+def test_a_damaged_progress_file_does_not_break_a_check(tmp_path, monkeypatch, capsys, content):
     path = tmp_path / "progress.json"
-    path.write_text(content)
+    put(path, content)
     monkeypatch.setenv(progress.VARIABLE, str(path))
     assert demo(1).startswith("[ok]")
-    assert path.read_text() == content
+    assert "solved, but not noted (progress.json" in capsys.readouterr().out
+    assert path.is_dir() if content is None else path.read_text() == content
+
+
+def test_a_solved_exercise_that_a_full_disk_cannot_note_says_so(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "progress.json"
+    path.write_text('{"other": ["one"]}')
+    monkeypatch.setenv(progress.VARIABLE, str(path))
+    monkeypatch.setattr(*full_disk.FULL)
+    assert demo(1).startswith("[ok]")
+    assert "not noted (progress.json: No space left on device)" in capsys.readouterr().out
+    assert path.read_text() == '{"other": ["one"]}'
 
 
 def test_the_lab_prints_a_line_for_each_lesson_begun(course):
@@ -171,11 +432,11 @@ def test_the_lab_prints_a_line_for_each_lesson_begun(course):
     write_lesson(lessons / "02_b.ipynb", "first")
     write_lesson(lessons / "03_c.ipynb", "first")
     renew(lessons, mine)
-    assert LEARNER["progress"](mine, checks) == []
+    assert learner.progress(mine, checks) == []
     (mine / "progress.json").write_text(json.dumps({"a": ["one"]}))
     write_lesson(mine / "03_c.ipynb", "my answer")
     lines = ["01 a: 1 of 2 exercises solved", "03 c: 0 of 2 exercises solved"]
-    assert LEARNER["progress"](mine, checks) == lines
+    assert learner.progress(mine, checks) == lines
 
 
 # The hint after a restart
@@ -193,9 +454,10 @@ def test_only_names_of_the_first_cell_get_a_hint(tmp_path):
     assert STARTUP["hint"]("x", tmp_path / "none.ipynb") == ""
 
 
-def test_a_kernel_shows_the_hint_below_the_traceback(tmp_path):
+def test_a_kernel_shows_the_hint_below_the_traceback_and_once_what_an_update_kept(tmp_path):
     path = tmp_path / "01_a.ipynb"
     write_lesson(path, "import math as check")
+    write_lesson(tmp_path / "01_a.old.ipynb", "my answer")
     environment = os.environ | {
         "PYTHONSTARTUP": str(ROOT / "tools/kernel_startup.py"),
         "JPY_SESSION_NAME": str(path),
@@ -204,6 +466,7 @@ def test_a_kernel_shows_the_hint_below_the_traceback(tmp_path):
     try:
         shown = []
         reply = client.execute_interactive("check", output_hook=shown.append, timeout=60)
+        client.execute_interactive("0", output_hook=shown.append, timeout=60)
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
@@ -211,15 +474,17 @@ def test_a_kernel_shows_the_hint_below_the_traceback(tmp_path):
     kinds = [message["header"]["msg_type"] for message in shown]
     assert kinds.index("error") < kinds.index("stream")
     text = [m["content"]["text"] for m in shown if m["header"]["msg_type"] == "stream"]
-    assert text == [STARTUP["HINT"].format("check") + "\n"]
+    kept = STARTUP["KEPT"].format("01_a.old.ipynb")
+    assert "".join(text).splitlines() == [STARTUP["HINT"].format("check"), kept]
 
 
-def test_the_first_start_shows_the_lesson_and_its_contents_later_ones_what_was_left(tmp_path):
-    lab = runpy.run_path(str(ROOT / "tools/lab.py"))
+def test_the_first_start_shows_the_lesson_and_its_contents_later_ones_what_was_left(
+    lab, tmp_path, monkeypatch
+):
     workspaces = tmp_path / "workspaces"
-    lab["set_workspace"].__globals__["WORKSPACES"] = workspaces
+    monkeypatch.setattr(lab, "WORKSPACES", workspaces)
     for name in ("00_a.ipynb", "01_b.ipynb"):
-        lab["set_workspace"](Path(name))
+        lab.set_workspace(Path(name))
         (file,) = workspaces.iterdir()
         layout = json.loads(file.read_text())["data"]["layout-restorer:data"]
         assert layout["main"]["current"] == "notebook:my/00_a.ipynb"

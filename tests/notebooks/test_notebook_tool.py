@@ -6,7 +6,11 @@ import sys
 from pathlib import Path
 
 import nbformat
+import pytest
 from nbformat.v4 import new_code_cell, new_notebook
+
+import notebooks
+from tests import full_disk
 
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "notebooks.py"
 LIVE = {"tags": ["nbval-ignore-output"], "scrolled": True}
@@ -69,3 +73,41 @@ def test_a_failing_cell_is_named_and_the_file_left_alone(tmp_path):
     assert f"{dead}, cell cell-1: Kernel died" in result.stderr
     assert (broken.read_bytes(), dead.read_bytes()) == before
     assert nbformat.read(sound, as_version=4).cells[0].execution_count == 1
+
+
+def count_one(notebook, folder, tick):
+    """In the place of a run: what is to be written differs from what is there."""
+    notebook.cells[0].execution_count = 1
+
+
+def test_a_full_disk_leaves_the_notebook_as_it_was(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.ipynb", "1 + 1")
+    before = path.read_bytes()
+    monkeypatch.setattr(notebooks, "execute", count_one)
+    with monkeypatch.context() as patch:
+        patch.setattr(*full_disk.FULL)
+        error = notebooks.renew(path)
+    assert error == f"{path} could not be written (No space left on device): it is as it was."
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+    assert notebooks.renew(path) is None
+    assert path.read_bytes() != before
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"cells": [3]}', "<<<<<<< HEAD\n"])
+def test_what_is_no_notebook_is_named_with_the_cure(tmp_path, content):
+    path = tmp_path / "broken.ipynb"
+    path.write_text(content)
+    with pytest.raises(ValueError) as caught:
+        notebooks.read(path)
+    assert f"`git checkout origin/HEAD -- {path}`" in str(caught.value)
+    assert ("conflict markers" in str(caught.value)) == content.startswith("<")
+
+
+def test_nothing_runs_before_all_are_notebooks(tmp_path):
+    sound = write(tmp_path / "sound.ipynb", "1 + 1")
+    broken = tmp_path / "broken.ipynb"
+    broken.write_text("<<<<<<< HEAD")
+    before = sound.read_bytes()
+    (line,) = run(sound, broken, returncode=1).stderr.splitlines()
+    assert line.startswith(f"{broken} holds conflict markers")
+    assert sound.read_bytes() == before
