@@ -1,9 +1,10 @@
 """Forward and backward on rows (M, D) in plain torch,
 a block at a time, so that every step is in the cache.
 
-Half types are computed in float32 and rounded once, at the end. `wanted` says which gradients to
-compute, in the order returned; the others hold nothing of use. Rows may have any stride; no
-argument is written to. In the shapes R is the rows of a block, and C its columns.
+`out` is where y or dx goes: (M, D), contiguous, in x's dtype; no other argument is written to, and
+rows may have any stride. Half types are computed in float32 and rounded once, at the end. `wanted`
+says which gradients to compute, dx first; the others hold nothing of use. In the shapes R is the
+rows of a block, and C its columns.
 """
 
 from collections.abc import Sequence
@@ -14,37 +15,42 @@ from torch import Tensor
 from normlib.fused.blocks import Scratch, row_blocks, tiles
 
 
-def norm_forward(x: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
-    """y (M, D) in x's dtype, and rstd (M,) in the dtype computed in.  [EQ-RMS]
+def norm_forward(x: Tensor, weight: Tensor | None, eps: float, *, out: Tensor) -> Tensor:
+    """Fills out with y; rstd (M,) in the dtype computed in.  [EQ-RMS]
 
     rstd = 1 / sqrt(mean(x^2) + eps),   y = w x rstd
     """
     scratch = Scratch(x, _wide(x))
     gain = None if weight is None else weight.to(scratch.dtype)
-    y = _empty_like(x)
     rstd = x.new_empty(x.shape[0], dtype=scratch.dtype)
     for rows in row_blocks(x):
         block = scratch.read("x", x[rows])  # (R, D)
-        out = scratch.result("y", y[rows])  # (R, D)
+        y = scratch.result("y", out[rows])  # (R, D)
 
         # mean(x^2), in pairs: vector_norm is one pass less, and ten times less exact at D = 65,536
-        mean_square = torch.mul(block, block, out=out).mean(1)  # (R,)
+        mean_square = torch.mul(block, block, out=y).mean(1)  # (R,)
 
         # rstd = 1 / sqrt(mean(x^2) + eps)
         factor = torch.rsqrt(mean_square.add_(eps), out=rstd[rows])  # (R,)
 
         # y = w x rstd
-        torch.mul(block, factor.unsqueeze(1), out=out)
+        torch.mul(block, factor.unsqueeze(1), out=y)
         if gain is not None:
-            out.mul_(gain)
-        scratch.store(out, y[rows])
-    return y, rstd
+            y.mul_(gain)
+        scratch.store(y, out[rows])
+    return rstd
 
 
 def norm_backward(
-    dy: Tensor, x: Tensor, weight: Tensor | None, rstd: Tensor, wanted: Sequence[bool]
-) -> tuple[Tensor, Tensor]:
-    """dx (M, D) in x's dtype and dw (D,) in float64.  [EQ-RMS-GRAD]
+    dy: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    rstd: Tensor,
+    wanted: Sequence[bool],
+    *,
+    out: Tensor,
+) -> Tensor:
+    """Fills out with dx; dw (D,) in float64.  [EQ-RMS-GRAD]
 
         p = dy x,   shared = -rstd^2 (p . w) / D
         dx = rstd (w dy + shared x),   dw = sum of rstd p over the rows
@@ -55,7 +61,6 @@ def norm_backward(
     scratch = Scratch(x, _wide(x))
     width = x.shape[1]
     gain = _gain(weight, 1.0, width, scratch)
-    dx = _empty_like(x)
     dw = x.new_zeros(width, dtype=torch.float64)
     for rows in row_blocks(x):
         above = scratch.read("dy", dy[rows])  # (R, D)
@@ -70,15 +75,15 @@ def norm_backward(
 
             # dx = rstd (w dy + shared x)
             # dy's copy is read no more
-            out = torch.mul(above, gain, out=scratch.result("dy", dx[rows]))
-            out.addcmul_(block, shared.unsqueeze(1))
-            out.mul_(r.unsqueeze(1))
-            scratch.store(out, dx[rows])
+            dx = torch.mul(above, gain, out=scratch.result("dy", out[rows]))
+            dx.addcmul_(block, shared.unsqueeze(1))
+            dx.mul_(r.unsqueeze(1))
+            scratch.store(dx, out[rows])
         if wanted[1]:
             # dw = sum of rstd p; not by torch.mv, which adds up row after row, 20 times less exact
             # at 2^14
             dw.add_(p.mul_(r.unsqueeze(1)).sum(0))
-    return dx, dw
+    return dw
 
 
 def curve_forward(
@@ -89,12 +94,11 @@ def curve_forward(
     scale: float,
     *,
     kind: str,
-) -> Tensor:
-    """y (M, D) in x's dtype; parameter one number,
-    weight and bias (D,). kind is "tanh" or "isru".
-    """
+    out: Tensor,
+) -> None:
+    """Fills out with y; parameter one number, weight and bias (D,). kind is "tanh" or "isru"."""
     forward = {"tanh": tanh_forward, "isru": isru_forward}[kind]
-    return forward(x, parameter, weight, bias, scale)
+    forward(x, parameter, weight, bias, scale, out=out)
 
 
 def curve_backward(
@@ -106,31 +110,36 @@ def curve_backward(
     wanted: Sequence[bool],
     *,
     kind: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """dx (M, D) in x's dtype; dparameter (1,), dw and db (D,) in float64."""
+    out: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Fills out with dx; dparameter (1,), dw and db (D,) in float64."""
     backward = {"tanh": tanh_backward, "isru": isru_backward}[kind]
-    return backward(dy, x, parameter, weight, scale, wanted)
+    return backward(dy, x, parameter, weight, scale, wanted, out=out)
 
 
 def tanh_forward(
-    x: Tensor, alpha: Tensor, weight: Tensor | None, bias: Tensor | None, scale: float
-) -> Tensor:
+    x: Tensor,
+    alpha: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    scale: float,
+    *,
+    out: Tensor,
+) -> None:
     """y = w scale tanh(k x) + b,   k = alpha / scale  [EQ-DYT]"""
     scratch = Scratch(x, _wide(x))
     k = alpha.item() / scale
     gain = _gain(weight, scale, x.shape[1], scratch)
-    y = _empty_like(x)
     for tile in tiles(x):
         block = scratch.read("x", x[tile])  # (R, C)
 
         # t = tanh(k x)
-        t = torch.mul(block, k, out=scratch.result("x", y[tile]))  # (R, C)
+        t = torch.mul(block, k, out=scratch.result("x", out[tile]))  # (R, C)
         t.tanh_()
 
         # y = w scale t + b
-        out = _affine_(t, gain, bias, tile[1])
-        scratch.store(out, y[tile])
-    return y
+        y = _affine_(t, gain, bias, tile[1])
+        scratch.store(y, out[tile])
 
 
 def tanh_backward(
@@ -140,8 +149,10 @@ def tanh_backward(
     weight: Tensor | None,
     scale: float,
     wanted: Sequence[bool],
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """dx, dalpha, dw and db.  [EQ-DYT-GRAD]
+    *,
+    out: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Fills out with dx; dalpha, dw and db.  [EQ-DYT-GRAD]
 
     t = tanh(k x),   s = w scale dy (1 - t^2),   k = alpha / scale
     dx = k s,   dalpha = sum of s x / scale,   dw = sum of scale t dy,   db = sum of dy
@@ -149,7 +160,6 @@ def tanh_backward(
     scratch = Scratch(x, _wide(x))
     k = alpha.item() / scale
     gain = _gain(weight, scale, x.shape[1], scratch)
-    dx = _empty_like(x)
     dalpha, dw, db = _zero_sums(x)
     for tile in tiles(x):
         columns = tile[1]
@@ -167,7 +177,7 @@ def tanh_backward(
 
         if wanted[0] or wanted[1]:
             # s = w scale dy (1 - t^2)
-            s = torch.mul(above, gain[columns], out=scratch.result("s", dx[tile]))  # (R, C)
+            s = torch.mul(above, gain[columns], out=scratch.result("s", out[tile]))  # (R, C)
             torch.ops.aten.tanh_backward.grad_input(s, t, grad_input=s)
         if wanted[2]:
             # dw = sum of t dy, times scale at the end
@@ -177,19 +187,24 @@ def tanh_backward(
             dalpha.add_(torch.mul(s, block, out=t).sum())
         if wanted[0]:
             # dx = k s
-            scratch.store(s.mul_(k), dx[tile])
-    return dx, dalpha.div_(scale), dw.mul_(scale), db
+            scratch.store(s.mul_(k), out[tile])
+    return dalpha.div_(scale), dw.mul_(scale), db
 
 
 def isru_forward(
-    x: Tensor, c: Tensor, weight: Tensor | None, bias: Tensor | None, scale: float
-) -> Tensor:
+    x: Tensor,
+    c: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    scale: float,
+    *,
+    out: Tensor,
+) -> None:
     """y = w scale x / sqrt(q) + b,   q = x^2 + c  [EQ-DYISRU]"""
     scratch = Scratch(x, _isru_dtype(x, c))
     far = _FAR[scratch.dtype]
     c = c.to(scratch.dtype)
     gain = _gain(weight, scale, x.shape[1], scratch)
-    y = _empty_like(x)
     for tile in tiles(x):
         block = scratch.read("x", x[tile])  # (R, C)
         block = torch.clamp(block, -far, far, out=scratch.buffer("x", block))
@@ -199,16 +214,22 @@ def isru_forward(
         root.sqrt_()
 
         # y = w scale x / root + b
-        out = torch.div(block, root, out=scratch.result("y", y[tile]))  # (R, C)
-        out = _affine_(out, gain, bias, tile[1])
-        scratch.store(out, y[tile])
-    return y
+        y = torch.div(block, root, out=scratch.result("y", out[tile]))  # (R, C)
+        y = _affine_(y, gain, bias, tile[1])
+        scratch.store(y, out[tile])
 
 
 def isru_backward(
-    dy: Tensor, x: Tensor, c: Tensor, weight: Tensor | None, scale: float, wanted: Sequence[bool]
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """dx, dc, dw and db.  [EQ-DYISRU-GRAD]
+    dy: Tensor,
+    x: Tensor,
+    c: Tensor,
+    weight: Tensor | None,
+    scale: float,
+    wanted: Sequence[bool],
+    *,
+    out: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Fills out with dx; dc, dw and db.  [EQ-DYISRU-GRAD]
 
     q = x^2 + c,   z = dy / sqrt(q)
     dx = w scale c z / q,   dc = -sum of dx x / (2 c),   dw = sum of scale z x,   db = sum of dy
@@ -217,7 +238,6 @@ def isru_backward(
     far = _FAR[scratch.dtype]
     c = c.to(scratch.dtype)
     gain = _gain(weight, scale, x.shape[1], scratch) * c
-    dx = _empty_like(x)
     dc, dw, db = _zero_sums(x)
     for tile in tiles(x):
         columns = tile[1]
@@ -239,17 +259,17 @@ def isru_backward(
 
         if wanted[0] or wanted[1]:
             # dx = w scale c z / q: the product first, since z / q overflows for a tiny c
-            out = torch.mul(z, gain[columns], out=scratch.result("dx", dx[tile]))  # (R, C)
-            out.div_(q)
+            dx = torch.mul(z, gain[columns], out=scratch.result("dx", out[tile]))  # (R, C)
+            dx.div_(q)
         if wanted[2]:
             # dw = sum of z x, times scale at the end
             dw[columns].add_(z.mul_(block).sum(0))
         if wanted[1]:
             # dc = sum of dx x, divided by -2 c at the end
-            dc.add_(block.mul_(out).sum(1).sum(dtype=torch.float64))
+            dc.add_(block.mul_(dx).sum(1).sum(dtype=torch.float64))
         if wanted[0]:
-            scratch.store(out, dx[tile])
-    return dx, dc.div_(-2 * c), dw.mul_(scale), db
+            scratch.store(dx, out[tile])
+    return dc.div_(-2 * c), dw.mul_(scale), db
 
 
 # From here on x / sqrt(x^2 + c) is 1, and x^2 alone would overflow. NaN stays. _isru_dtype keeps c
@@ -287,8 +307,3 @@ def _zero_sums(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     single = x.new_zeros(1, dtype=torch.float64)
     first = x.new_zeros(x.shape[1], dtype=torch.float64)
     return single, first, first.clone()
-
-
-def _empty_like(x: Tensor) -> Tensor:
-    """Contiguous, whatever x's strides."""
-    return torch.empty(x.shape, dtype=x.dtype, device=x.device)

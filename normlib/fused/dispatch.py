@@ -2,7 +2,8 @@
 Triton's kernels on CUDA, blocked.py elsewhere.
 
 D is the product of the sizes of the last `dims` dimensions. A gradient that nobody wants comes back
-empty.
+empty. Every result is allocated here, in its own shape, and its rows are filled in: a result that
+is a view of another tensor could not be changed in place afterwards.
 """
 
 import importlib
@@ -28,14 +29,17 @@ def norm(
     x = _rows(input, dims)  # (M, D)
     weight = _flat(weight)  # (D,)
     bias = _flat(bias)
+    y = _empty_like(input)
+    out = _rows(y, dims)  # (M, D)
     if _on_gpu(input):
-        y, mean, rstd = _kernels("rows").norm_forward(x, weight, bias, eps, centre=centre)
+        forward = _kernels("rows").norm_forward
+        _, mean, rstd = forward(x, weight, bias, eps, centre=centre, out=out)
     else:  # never centred: on the CPU layer_norm is torch's
-        y, rstd = blocked.norm_forward(x, weight, eps)
+        rstd = blocked.norm_forward(x, weight, eps, out=out)
         mean = None
     if mean is None:
         mean = rstd.new_empty(0)
-    return y.reshape(input.shape), mean, rstd
+    return y, mean, rstd
 
 
 def norm_backward(
@@ -54,16 +58,17 @@ def norm_backward(
     dy = _rows(grad, dims)  # (M, D)
     x = _rows(input, dims)
     row = _flat(weight)  # (D,)
-    dx: Tensor
+    dx = _empty_like(input)
+    out = _rows(dx, dims)  # (M, D)
     dw: Tensor | None
     db: Tensor | None
     if _on_gpu(input):
         backward = _kernels("rows").norm_backward
-        dx, dw, db = backward(dy, x, row, mean if centre else None, rstd, bias=wanted[2])
+        _, dw, db = backward(dy, x, row, mean if centre else None, rstd, bias=wanted[2], out=out)
     else:
-        dx, dw = blocked.norm_backward(dy, x, row, rstd, wanted[:2])
+        dw = blocked.norm_backward(dy, x, row, rstd, wanted[:2], out=out)
         db = None
-    return _results((dx, dw, db), (input, weight, bias), dims, wanted)
+    return _results(dx, (dw, db), (input, weight, bias), dims, wanted)
 
 
 def curve(
@@ -79,9 +84,11 @@ def curve(
     x = _rows(input, dims)  # (M, D)
     gain = _as_row(weight, input, dims)  # (D,)
     shift = _as_row(bias, input, dims)  # (D,)
+    y = _empty_like(input)
+    out = _rows(y, dims)  # (M, D)
     module = _kernels("pointwise") if _on_gpu(input) else blocked
-    y = module.curve_forward(x, parameter.reshape(1), gain, shift, scale, kind=kind)
-    return y.reshape(input.shape)
+    module.curve_forward(x, parameter.reshape(1), gain, shift, scale, kind=kind, out=out)
+    return y
 
 
 def curve_backward(
@@ -100,12 +107,15 @@ def curve_backward(
     x = _rows(input, dims)
     gain = _as_row(weight, input, dims)  # (D,)
     single = parameter.reshape(1)
+    dx = _empty_like(input)
+    out = _rows(dx, dims)  # (M, D)
+    sums: Sequence[Tensor | None]
     if _on_gpu(input):
         backward = _kernels("pointwise").curve_backward
-        grads = backward(dy, x, single, gain, scale, kind=kind, bias=wanted[3])
+        _, *sums = backward(dy, x, single, gain, scale, kind=kind, bias=wanted[3], out=out)
     else:
-        grads = blocked.curve_backward(dy, x, single, gain, scale, wanted, kind=kind)
-    return _results(grads, (input, parameter, weight, bias), dims, wanted)
+        sums = blocked.curve_backward(dy, x, single, gain, scale, wanted, kind=kind, out=out)
+    return _results(dx, sums, (input, parameter, weight, bias), dims, wanted)
 
 
 def _on_gpu(input: Tensor) -> bool:
@@ -120,6 +130,11 @@ def _kernels(name: str) -> ModuleType:
             "normlib.fused needs triton for tensors on a GPU. Install it, or use "
             "normlib.functional (fused=False in a layer)."
         ) from error
+
+
+def _empty_like(argument: Tensor) -> Tensor:
+    """Memory of argument's shape and dtype, contiguous whatever its strides, to be filled in."""
+    return torch.empty(argument.shape, dtype=argument.dtype, device=argument.device)
 
 
 def _rows(tensor: Tensor, dims: int) -> Tensor:
@@ -167,22 +182,24 @@ def _varying_shape(parameter: Tensor, dims: int) -> torch.Size:
 
 
 def _results(
-    grads: Sequence[Tensor | None],
+    dx: Tensor,
+    sums: Sequence[Tensor | None],
     arguments: Sequence[Tensor | None],
     dims: int,
     wanted: Sequence[bool],
 ) -> tuple[Tensor, ...]:
-    """Each wanted gradient summed over what was broadcast, in its argument's shape and dtype."""
-    input = arguments[0]
-    assert input is not None
-    trailing = input.shape[input.dim() - dims :]
-    results = []
-    for grad, argument, is_wanted in zip(grads, arguments, wanted, strict=True):
+    """dx, and each wanted sum added up over what was broadcast, in its argument's shape and dtype.
+
+    sums (D,) or (1,) are the gradients of all arguments but the first, the input.
+    """
+    trailing = dx.shape[dx.dim() - dims :]
+    results = [dx if wanted[0] else dx.new_empty(0)]
+    for grad, argument, is_wanted in zip(sums, arguments[1:], wanted[1:], strict=True):
         if not is_wanted:
-            results.append(input.new_empty(0))
+            results.append(dx.new_empty(0))
             continue
         assert grad is not None and argument is not None
         if grad.numel() != argument.numel():
             grad = grad.reshape(trailing).sum_to_size(_varying_shape(argument, dims))
-        results.append(grad.to(argument.dtype).reshape(argument.shape))
+        results.append(_empty_like(argument).copy_(grad.reshape(argument.shape)))
     return tuple(results)

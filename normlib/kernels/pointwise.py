@@ -31,6 +31,7 @@ def curve_forward(
     scale: float,
     *,
     kind: str,
+    out: Tensor | None = None,
 ) -> Tensor:
     """y = w value(x) + b.  [EQ-DYT] [EQ-DYISRU]
 
@@ -39,12 +40,13 @@ def curve_forward(
         parameter: (1,): alpha of kind "tanh", value = scale tanh(alpha x / scale); c of kind
             "isru", value = scale x / sqrt(x^2 + c), positive.
         weight, bias: (D,) of any floating dtype, or None.
+        out: where the result goes, contiguous in x's shape and dtype; None for new memory.
     Returns: (M, D) contiguous in x's dtype, rounded once.
     Source: Zhu et al. 2025, equation (1); Stollenwerk 2025.
     """
     x = with_unit_stride(x)
     rows, columns = x.shape
-    y = x.new_empty(rows, columns)
+    y = x.new_empty(rows, columns) if out is None else out
     if x.numel() == 0:
         return y
     tile = tile_shape(columns, COLUMNS)
@@ -79,12 +81,13 @@ def curve_backward(
     kind: str,
     bias: bool,
     programs: int | None = None,
+    out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
     """Gradients in x, parameter, weight and bias.  [EQ-DYT-GRAD] [EQ-DYISRU-GRAD]
 
     Args: as curve_forward; dy (M, D), rows of any stride; bias: whether its gradient is wanted;
         programs: how many share the work, None for what fits the device. It moves the sums by
-        rounding.
+        rounding; out: where dx goes, as curve_forward's.
     Returns: dx (M, D) contiguous in x's dtype; dparameter (1,) in parameter's dtype; dw (None
         without weight) and db (None unless wanted), (D,) in weight's dtype, or x's without one.
         Bit-equal when repeated.
@@ -92,7 +95,7 @@ def curve_backward(
     """
     dy = with_unit_stride(dy)
     x = with_unit_stride(x)
-    dx = x.new_empty(x.shape)
+    dx = x.new_empty(x.shape) if out is None else out
     dtype = x.dtype if weight is None else weight.dtype
     if x.numel() == 0:
         dw = no_gradient(weight is not None, x, dtype)

@@ -38,7 +38,13 @@ BACKWARD_BYTES = 32_768
 
 
 def norm_forward(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, *, centre: bool
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+    *,
+    centre: bool,
+    out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """y, mean and 1 / sqrt(variance + eps) of every row.  [EQ-LN] [EQ-RMS]
 
@@ -47,13 +53,14 @@ def norm_forward(
         weight, bias: (D,) of any floating dtype, or None.
         eps: added to the variance or the mean square.
         centre: True for LayerNorm; False for RMSNorm, which has no mean (None).
+        out: where y goes, contiguous in x's shape and dtype; None for new memory.
     Returns: y (M, D) contiguous in x's dtype; mean, rstd (M,) in the accumulation dtype, NaN if
         D = 0.
     Source: Ba, Kiros & Hinton 2016, equations (3), (4); Zhang & Sennrich 2019, equation (4).
     """
     x = with_unit_stride(x)
     rows, columns = x.shape
-    y = x.new_empty(rows, columns)
+    y = x.new_empty(rows, columns) if out is None else out
     rstd = x.new_full((rows,), torch.nan, dtype=accumulation_dtype(x))
     mean = torch.full_like(rstd, torch.nan) if centre else None
     if x.numel() == 0:
@@ -86,6 +93,7 @@ def norm_backward(
     *,
     bias: bool,
     programs: int | None = None,
+    out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Gradients in x, weight and bias from norm_forward's mean and rstd.
     [EQ-LN-GRAD] [EQ-RMS-GRAD]
@@ -95,6 +103,7 @@ def norm_backward(
         bias: whether the gradient of a bias is wanted.
         programs: how many share the rows; None for what fits the device. It moves dw and db by
             rounding.
+        out: where dx goes, as norm_forward's out.
     Returns: dx (M, D) contiguous in x's dtype; dw (None without weight) and db (None unless
         wanted), (D,) in weight's dtype, or x's without one. Bit-equal when repeated: no atomic
         addition.
@@ -102,7 +111,7 @@ def norm_backward(
     """
     dy = with_unit_stride(dy)
     x = with_unit_stride(x)
-    dx = x.new_empty(x.shape)
+    dx = x.new_empty(x.shape) if out is None else out
     dtype = x.dtype if weight is None else weight.dtype
     if x.numel() == 0:
         dw = no_gradient(weight is not None, x, dtype)

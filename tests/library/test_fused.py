@@ -3,6 +3,7 @@ what is saved; what is refused.
 """
 
 import itertools
+from functools import partial
 
 import pytest
 import torch
@@ -373,12 +374,13 @@ def test_a_gradient_not_asked_for_costs_no_operation():
             run(wanted)
         return count.calls
 
-    x, row, c = draw(3, 4), draw(4), torch.tensor([0.7]).double()
+    x, row, c, out = draw(3, 4), draw(4), torch.tensor([0.7]).double(), draw(3, 4)
+    curve_backward = partial(blocked.curve_backward, x, x, c, row, 1.0, out=out)
     for run, needed, size in (
-        (lambda wanted: blocked.norm_backward(x, x, row, row[:3], wanted), 0, 2),
-        (lambda wanted: blocked.curve_backward(x, x, c, row, 1.0, wanted, kind="tanh"), 0, 4),
+        (lambda wanted: blocked.norm_backward(x, x, row, row[:3], wanted, out=out), 0, 2),
+        (lambda wanted: curve_backward(wanted, kind="tanh"), 0, 4),
         # c's gradient is a sum over dx x
-        (lambda wanted: blocked.curve_backward(x, x, c, row, 1.0, wanted, kind="isru"), 1, 4),
+        (lambda wanted: curve_backward(wanted, kind="isru"), 1, 4),
     ):
         everything = calls(run, [True] * size)
         for place in range(needed, size):
