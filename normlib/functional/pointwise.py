@@ -1,7 +1,5 @@
 """Element-wise stand-ins for a norm: bounded curves that need no statistics."""
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -11,6 +9,7 @@ from normlib.functional.validation import (
     check_floating,
     check_positive,
     overridable,
+    sqrt_of_size,
 )
 
 
@@ -77,7 +76,7 @@ def dyisru(
             construction.
         weight, bias: broadcastable to input, as in dyt.
         scale: None means sqrt(D), D the size of weight, or without one of input's last dimension (1
-            if it has none).
+            if it has none, or has no features).
     Returns: input's shape and dtype.
     Raises: ValueError (scale), RuntimeError (shapes).
     Source: Stollenwerk 2025 (arXiv 2503.21708); its code has scale 1.
@@ -86,7 +85,7 @@ def dyisru(
     if scale is None:
         check_broadcast("dyisru", input, weight=weight)
         features = input.shape[-1:] if weight is None else weight.shape
-        scale = math.sqrt(math.prod(features))
+        scale = sqrt_of_size(features)
     check_positive("dyisru", scale=scale)
     check_broadcast("dyisru", input, c=c, weight=weight, bias=bias)
     x = savable(input)

@@ -78,6 +78,11 @@ def check_positive(caller: str, **numbers: float) -> None:
             )
 
 
+def sqrt_of_size(shape: Sequence[int]) -> float:
+    """sqrt(D), DyISRU's scale, D the number of features; 1 where there is nothing to scale."""
+    return math.sqrt(math.prod(shape) or 1)
+
+
 def check_flag(caller: str, name: str, value: bool) -> None:
     if not isinstance(value, bool):
         raise TypeError(f"{caller} needs True or False as {name}, got {value!r}. Pass True, say.")

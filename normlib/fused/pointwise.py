@@ -1,7 +1,5 @@
 """DyT and DyISRU."""
 
-import math
-
 from torch import Tensor
 
 from normlib import functional
@@ -11,6 +9,7 @@ from normlib.functional.validation import (
     check_floating,
     check_positive,
     overridable,
+    sqrt_of_size,
 )
 from normlib.fused import operators
 
@@ -75,7 +74,7 @@ def dyisru(
             construction.
         weight, bias: broadcastable to input, as in dyt.
         scale: None means sqrt(D), D the size of weight, or without one of input's last dimension (1
-            if it has none).
+            if it has none, or has no features).
     Returns: input's shape and dtype.
     Raises: as functional.dyisru; MismatchError (more than one c), RuntimeError
         (several devices), ImportError (CUDA without triton).
@@ -85,7 +84,7 @@ def dyisru(
     if scale is None:
         check_broadcast("dyisru", input, weight=weight)
         features = input.shape[-1:] if weight is None else weight.shape
-        scale = math.sqrt(math.prod(features))
+        scale = sqrt_of_size(features)
     check_positive("dyisru", scale=scale)
     check_broadcast("dyisru", input, c=c, weight=weight, bias=bias)
     _check_single("dyisru", "c", c)

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from normlib.functional.validation import check_floating, check_tensor
+from normlib.functional.validation import check_floating, check_tensor, sqrt_of_size
 
 
 def accumulate(x: Tensor) -> Tensor:
@@ -66,7 +66,7 @@ def isru_scale(input: Tensor, weight: Tensor | None, scale: float | None) -> flo
     if scale is not None:
         return scale
     features = input.shape[-1:] if weight is None else weight.shape
-    return math.sqrt(math.prod(features))
+    return sqrt_of_size(features)
 
 
 def outer(a: Tensor, b: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from normlib.functional.validation import (
     channel_count,
     check_positive,
     overridable,
+    sqrt_of_size,
     trailing_dims,
 )
 from normlib.layers.base import Affine, Device, as_shape, one_node
@@ -96,7 +97,7 @@ class _Scaled(_Pointwise):
         self.scale = self._number(scale)
 
     def _number(self, scale: float | str) -> float:
-        level = math.sqrt(math.prod(self.normalized_shape)) if scale == "sqrt_d" else scale
+        level = sqrt_of_size(self.normalized_shape) if scale == "sqrt_d" else scale
         if not isinstance(level, int | float) or not 0 < level < math.inf:
             raise ValueError(
                 f"{type(self).__name__} needs a positive number as scale, got scale={scale!r}. "

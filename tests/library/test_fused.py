@@ -3,6 +3,7 @@ what is saved; what is refused.
 """
 
 import itertools
+import math
 from functools import partial
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from normlib import functional, fused, gradients
+from normlib import functional, fused, gradients, layers
 from normlib.fused import blocked, blocks
 from tests.library.norm_cases import draw, output_and_gradients
 from tests.library.rejection import error_of
@@ -96,7 +97,18 @@ def check_curve(name, scale, *tensors):
 
 # Values and gradients
 
-ROWS = [(7,), (1, 1), (5, 1), (3, 7), (0, 4), (2, 0, 3), (2, 5, 13), (700, 100), (3, 65_536)]
+ROWS = [
+    (7,),
+    (1, 1),
+    (5, 1),
+    (3, 7),
+    (0, 4),
+    (3, 0),
+    (2, 0, 3),
+    (2, 5, 13),
+    (700, 100),
+    (3, 65_536),
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -163,6 +175,23 @@ def test_weight_and_bias_may_be_none(name, given):
             results.append([y.detach(), *torch.autograd.grad(y, wanted, draw(6, 5, seed=4))])
         for got, want in zip(*results, strict=True):
             assert_close(got, want, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("library", [functional, fused], ids=["functional", "fused"])
+@pytest.mark.parametrize("name", CURVES)
+def test_no_features_give_an_empty_result(name, library):
+    x, one = draw(3, 0), torch.tensor([0.7]).double()
+    for row in (None, draw(0)):
+        run = lambda *t, row=row: getattr(library, name)(*t, row)  # noqa: E731
+        y, dx, slope = output_and_gradients(run, draw(3, 0), x, one)
+        assert y.shape == dx.shape == (3, 0) and slope.tolist() == [0.0]
+        by_hand = getattr(gradients, f"{name}_backward")(x, x, one, row)
+        assert [grad.shape for grad in by_hand[:2]] == [(3, 0), (1,)]
+    layer = {"dyt": layers.DyT, "dyisru": layers.DyISRU}[name]
+    for is_fused in (False, True):
+        y = layer(0, fused=is_fused)(torch.ones(3, 0, requires_grad=True))
+        y.sum().backward()
+        assert y.shape == (3, 0)
 
 
 def test_rms_norm_without_weight_over_two_dimensions_and_its_default_eps():
@@ -399,6 +428,28 @@ def test_sums_are_bit_equal_over_100_runs():
         first = output_and_gradients(run, dy, *args)
         for _ in range(100):
             assert all(map(torch.equal, output_and_gradients(run, dy, *args), first))
+
+
+@pytest.mark.parametrize("kind", ["norm", "tanh", "isru"])
+def test_sums_over_blocks_are_in_float64(kind, monkeypatch):
+    """In float32 2^24 + 1 is 2^24, and all blocks after the first would be lost."""
+    monkeypatch.setattr(blocks, "BLOCK", 1)
+    dy = torch.ones(1001, 1)
+    dy[0] = 2.0**24
+    x, one, dx = torch.ones(1001, 1), torch.ones(1), torch.empty(1001, 1)
+    if kind == "norm":
+        sums = [blocked.norm_backward(dy, x, None, torch.ones(1001), [True] * 2, out=dx)]
+    else:
+        sums = blocked.curve_backward(dy, x, one, None, 1.0, [True] * 4, kind=kind, out=dx)
+    a_row = {  # the terms where dy is 1: of dw, or of dparameter, dw and db
+        "norm": [1.0],
+        "tanh": [1 - math.tanh(1) ** 2, math.tanh(1), 1.0],
+        "isru": [-(0.5**2.5), 0.5**0.5, 1.0],
+    }[kind]
+    for got, term in zip(sums, a_row, strict=True):
+        assert got.dtype == torch.float64
+        # a term has few roundings; in float32 the sum would be off by 1000 / 2^24 = 6e-5
+        assert_close(got, torch.tensor([(2.0**24 + 1000) * term]).double(), rtol=1e-6, atol=0)
 
 
 def test_exactness_does_not_fall_with_the_number_of_rows():
