@@ -1,6 +1,4 @@
-"""normlib: normalization layers that can be read, and are equal to torch's;
-the library under the course.
-"""
+"""normlib: normalization layers that can be read, equal to torch's; the course's library."""
 
 from normlib import functional, fused, gradients, layers
 

@@ -1,5 +1,4 @@
-"""A figure as text: what a reader sees in it,
-with numbers rounded so that every machine writes the same.
+"""A figure as text: what a reader sees, with numbers rounded so that machines agree.
 
 Nothing here depends on the layout, which follows the fonts of a machine: ticks that matplotlib
 chooses by itself are known from limits and scale, and only those that a lesson sets are listed.
@@ -109,9 +108,7 @@ def _ticks(axis: Axis):
 
 
 def _place(axis: Axis, place: float) -> str:
-    """A number on the axis; beside a linear axis' length rounding noise is 0,
-    on others all sizes count.
-    """
+    """A number on the axis; on a linear axis rounding noise is 0, on others all sizes count."""
     low, high = axis.get_view_interval()
     return _number(place, abs(high - low) if axis.get_scale() == "linear" else 0)
 
@@ -187,8 +184,9 @@ def _mapped(artist):
 
 
 def _patch(patch) -> str:
-    """A rectangle, a polygon, an arrow:
-    its corners' range and mean (an arrow's ends), its colours.
+    """A rectangle, polygon or arrow: its corners' range and mean, its colours.
+
+    Of an arrow the ends count as corners.
     """
     ends = getattr(patch, "_posA_posB", None) if isinstance(patch, FancyArrowPatch) else None
     if ends is not None:
@@ -213,8 +211,9 @@ def _words(text) -> str:
 
 
 def _text(text: Text) -> str:
-    """Words, place in the text's own coordinates, colour;
-    an annotation also says what it points at.
+    """Words, place in the text's own coordinates, colour.
+
+    An annotation also says what it points at.
     """
     place = _numbers(text.get_position())
     if isinstance(text, Annotation):
@@ -250,9 +249,7 @@ def _colours(colours) -> str:
 
 
 def _summary(rows) -> str:
-    """How many points, then for each row min/max/mean/trend and five values along it,
-    at three digits.
-    """
+    """How many points, then each row's range, mean, trend and five values, at three digits."""
     rows = [np.asarray(row, dtype=float) for row in rows]
     return f"{len(rows[0])} points: " + "; ".join(
         _row_summary(row[np.isfinite(row)]) for row in rows

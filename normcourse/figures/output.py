@@ -1,6 +1,4 @@
-"""What a cell shows for a figure:
-PNG, fingerprint, and the alt text as a caption that everyone can read.
-"""
+"""What a cell shows for a figure: PNG, fingerprint, and the alt text as a visible caption."""
 
 import base64
 import io
@@ -43,9 +41,7 @@ def show(figure: Figure, alt: str) -> None:
 
 
 def caption(alt: str) -> str:
-    """The alt text in italics; characters that Markdown
-    or MathJax would read as marks are escaped.
-    """
+    """The alt text in italics, with characters escaped that Markdown or MathJax would read."""
     plain = " ".join(alt.split())
     return "*" + re.sub(r"([\\`*_{}\[\]<>|$~#])", r"\\\1", plain) + "*"
 
@@ -69,9 +65,7 @@ def _check_sizes(figure: Figure) -> None:
 
 
 def _panels(figure: Figure) -> list[list[int]]:
-    """For each axes the box of it and its labels in the picture:
-    left, top, right, bottom, in pixels.
-    """
+    """Each axes' box with its labels in the picture: left, top, right, bottom, in pixels."""
     width = round(figure.get_figwidth() * DPI)
     height = round(figure.get_figheight() * DPI)
     scale = DPI / figure.dpi

@@ -120,7 +120,5 @@ def _write(ax: Axes, label: str, end, at, colour) -> None:
 
 
 def ink(colour) -> str:
-    """The colour, dark enough for text:
-    every colour of the house keeps a contrast of 4.5 on white.
-    """
+    """The colour, dark enough for text: a contrast of 4.5 on white or more."""
     return to_hex([0.75 * channel for channel in to_rgb(colour)])

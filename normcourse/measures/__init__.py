@@ -1,5 +1,6 @@
-"""What the lessons measure, one subject per file:
-tensors in, tensors out, nothing of normlib inside.
+"""What the lessons measure, one subject per file.
+
+Tensors in, tensors out, nothing of normlib inside.
 """
 
 from normcourse.measures.activations import (

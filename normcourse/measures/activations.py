@@ -1,4 +1,5 @@
-"""The usual activation functions and their slopes in closed form;
+"""The usual activation functions and their slopes in closed form.
+
 slopes() is the witness by autograd.
 """
 
@@ -13,7 +14,9 @@ from torch import Tensor
 
 
 def sigmoid_slope(x: Tensor) -> Tensor:
-    """s (1 - s) at x of any shape, s the logistic sigmoid; at most 1/4.  [EQ-SIGMOID]
+    """s (1 - s) at x of any shape, s the logistic sigmoid; at most 1/4.
+
+    [EQ-SIGMOID]
 
     Source: GRAD-SAT, section 3.3.1.
     """
@@ -21,7 +24,9 @@ def sigmoid_slope(x: Tensor) -> Tensor:
 
 
 def tanh_slope(x: Tensor) -> Tensor:
-    """1 - tanh(x)^2 at x of any shape; at most 1.  [EQ-TANH]
+    """1 - tanh(x)^2 at x of any shape; at most 1.
+
+    [EQ-TANH]
 
     Source: GRAD-SAT, section 3.3.1.
     """
@@ -29,7 +34,9 @@ def tanh_slope(x: Tensor) -> Tensor:
 
 
 def relu_slope(x: Tensor) -> Tensor:
-    """1 for x > 0, else 0, in x's shape and dtype.  [EQ-RELU]
+    """1 for x > 0, else 0, in x's shape and dtype.
+
+    [EQ-RELU]
 
     Source: Nair & Hinton 2010, section 2.
     """
@@ -37,7 +44,9 @@ def relu_slope(x: Tensor) -> Tensor:
 
 
 def leaky_relu_slope(x: Tensor, negative: float = 0.01) -> Tensor:
-    """1 for x > 0, else negative, in x's shape and dtype.  [EQ-LEAKY-RELU]
+    """1 for x > 0, else negative, in x's shape and dtype.
+
+    [EQ-LEAKY-RELU]
 
     Source: Maas, Hannun & Ng 2013, section 2.
     """
@@ -45,7 +54,9 @@ def leaky_relu_slope(x: Tensor, negative: float = 0.01) -> Tensor:
 
 
 def elu_slope(x: Tensor) -> Tensor:
-    """1 for x > 0, else exp(x), in x's shape.  [EQ-ELU]
+    """1 for x > 0, else exp(x), in x's shape.
+
+    [EQ-ELU]
 
     Source: Clevert, Unterthiner & Hochreiter 2016, section 3, with alpha = 1.
     """
@@ -53,7 +64,9 @@ def elu_slope(x: Tensor) -> Tensor:
 
 
 def gelu_slope(x: Tensor) -> Tensor:
-    """Phi(x) + x phi(x) at x of any shape, distribution function and density of N(0, 1).  [EQ-GELU]
+    """Phi(x) + x phi(x) at x of any shape, distribution function and density of N(0, 1).
+
+    [EQ-GELU]
 
     Source: Hendrycks & Gimpel 2016, section 2.
     """
@@ -61,7 +74,9 @@ def gelu_slope(x: Tensor) -> Tensor:
 
 
 def swish(x: Tensor, beta: float | Tensor = 1.0) -> Tensor:
-    """x sigmoid(beta x) at x of any shape; beta = 1 is SiLU.  [EQ-SWISH]
+    """x sigmoid(beta x) at x of any shape; beta = 1 is SiLU.
+
+    [EQ-SWISH]
 
     Source: Ramachandran, Zoph & Le 2017, section 4.
     """
@@ -69,7 +84,9 @@ def swish(x: Tensor, beta: float | Tensor = 1.0) -> Tensor:
 
 
 def swish_slope(x: Tensor, beta: float | Tensor = 1.0) -> Tensor:
-    """s + beta x s (1 - s) at x of any shape, s = sigmoid(beta x).  [EQ-SWISH]
+    """s + beta x s (1 - s) at x of any shape, s = sigmoid(beta x).
+
+    [EQ-SWISH]
 
     Source: derived from EQ-SWISH.
     """

@@ -18,7 +18,9 @@ class Paired(NamedTuple):
 
 
 def paired(a: Tensor, b: Tensor, level: float = 0.95) -> Paired:
-    """Compare results (n,) of the same n seeds by their differences.  [EQ-PAIRED]
+    """Compare results (n,) of the same n seeds by their differences.
+
+    [EQ-PAIRED]
 
     The interval holds the true mean in a share `level` of such trials, and p is how often a mean
     this far from 0, or farther, would come by chance: both if the differences are independent draws

@@ -1,6 +1,4 @@
-"""Depth and time: signal and gradient from layer to layer,
-whole chains and paths, powers of a matrix.
-"""
+"""Depth and time: signal and gradient by layer, chains and paths, powers of a matrix."""
 
 import itertools
 import math
@@ -45,6 +43,7 @@ def gradient_norms(layers: Iterable[nn.Module], loss: Callable[[], Tensor]) -> T
 
 def decay_rate(norms: Sequence[float] | Tensor) -> float:
     """lambda of n_0 = lambda^K n_K for gradient norms n_0 ... n_K, input to output.
+
     [EQ-DEPTH-DECAY]
 
     Raises: ValueError (fewer than two norms; a first or last that is not positive and finite).
@@ -68,6 +67,7 @@ def mean_field(
     start: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """(q (depth + 1,), rates (depth,)) of an infinitely wide net of random weights.
+
     [EQ-MEAN-FIELD]
 
     q: mean square of what enters each activation function, from start on; rates: the factor by
@@ -126,6 +126,7 @@ def _outputs(layers: Iterable[nn.Module], run: Callable[[], object]) -> tuple[ob
 
 def chain_bound(jacobians: Sequence[Tensor] | Tensor) -> Tensor:
     """The product of the layers' spectral norms: one number, at least the product's.
+
     [EQ-CHAIN-BOUND]
 
     Raises: ValueError (no layers).
@@ -138,6 +139,7 @@ def chain_bound(jacobians: Sequence[Tensor] | Tensor) -> Tensor:
 
 def path_norm(weights: Sequence[Tensor]) -> Tensor:
     """Root of the sum over all paths of the squared product of their weights, one number.
+
     [EQ-PATH-NORM]
 
     weights: (out, in) of each layer, the first layer first; biases are left out. One forward pass
@@ -165,7 +167,9 @@ def path_norm(weights: Sequence[Tensor]) -> Tensor:
 
 
 def eigenvalue_sizes(matrix: Tensor) -> Tensor:
-    """(..., D) for matrices (..., D, D): |eigenvalue|, the largest first.  [EQ-ROW-STOCHASTIC]
+    """(..., D) for matrices (..., D, D): |eigenvalue|, the largest first.
+
+    [EQ-ROW-STOCHASTIC]
 
     Source: Golub & Van Loan 2013, section 7.1.
     """
@@ -190,7 +194,9 @@ def _eigenvalues(matrix: Tensor) -> Tensor:
 
 
 def spectral_radius(matrix: Tensor) -> Tensor:
-    """(...) for matrices (..., D, D): the largest |eigenvalue|.  [EQ-SPECTRAL-RADIUS]
+    """(...) for matrices (..., D, D): the largest |eigenvalue|.
+
+    [EQ-SPECTRAL-RADIUS]
 
     Never above spectral_norm, and far below it for matrices that are far from normal.
     Source: Horn & Johnson 2013, theorem 5.6.9.
@@ -199,7 +205,9 @@ def spectral_radius(matrix: Tensor) -> Tensor:
 
 
 def power_norms(matrix: Tensor, steps: int) -> Tensor:
-    """(steps + 1,): the spectral norms of W^0, W^1 ... W^steps for W (D, D).  [EQ-POWERS]
+    """(steps + 1,): the spectral norms of W^0, W^1 ... W^steps for W (D, D).
+
+    [EQ-POWERS]
 
     Each is the largest growth of any start in that many steps, between radius^t and norm^t.
     Raises: ValueError (steps below 0); torch's LinAlgError once a power has overflowed.

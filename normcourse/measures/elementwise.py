@@ -12,6 +12,7 @@ from torch import Tensor
 
 def conditional_mean(x: Tensor, y: Tensor, bins: int = 64) -> tuple[Tensor, Tensor]:
     """(knots, values): the means of x and of y in bins of x with equally many values.
+
     [EQ-CONDITIONAL-MEAN]
 
     E[y | x_i] has the smallest mean squared error of all functions of x_i alone: no element-wise
@@ -46,8 +47,7 @@ def conditional_mean(x: Tensor, y: Tensor, bins: int = 64) -> tuple[Tensor, Tens
 
 
 def piecewise_linear(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
-    """The broken line through (knots, values) at x of any shape;
-    constant beyond the first and last knot.
+    """The broken line through (knots, values) at x; constant beyond the first and last knot.
 
     Source: linear interpolation.
     """
@@ -76,6 +76,7 @@ def best_knee(loss: Callable[[Tensor], float], x: Tensor) -> Tensor:
 
 def relative_error(y: Tensor, target: Tensor) -> Tensor:
     """|y - target| / |target| over all entries, one number: 1 is the error of y = 0.
+
     [EQ-RELATIVE-ERROR]
 
     Source: relative error in the root of the sum of squares.
@@ -86,6 +87,7 @@ def relative_error(y: Tensor, target: Tensor) -> Tensor:
 
 def off_diagonal_share(jacobian: Tensor) -> Tensor:
     """(...) for matrices (..., D, D): |J without its diagonal| / |J|, between 0 and 1.
+
     [EQ-OFF-DIAGONAL]
 
     It is the smallest relative error of any diagonal matrix in place of J, so of any element-wise
@@ -110,7 +112,9 @@ ISRU_BEND = 48 / (25 * math.sqrt(5))
 def dyt_bounds(
     alpha: float | Tensor, scale: float = 1.0, weight: Tensor | None = None
 ) -> tuple[float | Tensor, float | Tensor]:
-    """(Lipschitz constant, smoothness) of w scale tanh(alpha x / scale) + b.  [EQ-DYT-BOUNDS]
+    """(Lipschitz constant, smoothness) of w scale tanh(alpha x / scale) + b.
+
+    [EQ-DYT-BOUNDS]
 
         |alpha| max|w|   reached at x = 0
         4 / (3 sqrt(3)) alpha^2 / scale max|w|   reached at tanh(alpha x / scale) = +-1 / sqrt(3)
@@ -128,7 +132,9 @@ def dyt_bounds(
 def dyisru_bounds(
     c: float | Tensor, scale: float, weight: Tensor | None = None
 ) -> tuple[float | Tensor, float | Tensor]:
-    """(Lipschitz constant, smoothness) of w scale x / sqrt(x^2 + c) + b, c > 0.  [EQ-DYISRU-BOUNDS]
+    """(Lipschitz constant, smoothness) of w scale x / sqrt(x^2 + c) + b, c > 0.
+
+    [EQ-DYISRU-BOUNDS]
 
         scale / sqrt(c) max|w|   reached at x = 0
         48 / (25 sqrt(5)) scale / c max|w|   reached at x = +-sqrt(c) / 2; the number is 0.8587

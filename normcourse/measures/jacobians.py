@@ -9,7 +9,9 @@ from torch import Tensor
 
 
 def spectral_norm(jacobian: Tensor) -> Tensor:
-    """(...) for matrices (..., rows, columns): the largest |J v| / |v|.  [EQ-SPECTRAL-NORM]
+    """(...) for matrices (..., rows, columns): the largest |J v| / |v|.
+
+    [EQ-SPECTRAL-NORM]
 
     Source: Golub & Van Loan 2013, section 2.3.
     """
@@ -18,6 +20,7 @@ def spectral_norm(jacobian: Tensor) -> Tensor:
 
 def lipschitz_estimate(function: Callable[[Tensor], Tensor], x: Tensor, z: Tensor) -> Tensor:
     """The largest |f(x) - f(z)| / |x - z| over pairs of rows x, z (pairs, D).
+
     [EQ-LIPSCHITZ-SAMPLE]
 
     Every Lipschitz constant is at least this one number; close pairs probe the slope, far ones the
@@ -34,6 +37,7 @@ def lipschitz_estimate(function: Callable[[Tensor], Tensor], x: Tensor, z: Tenso
 
 def projection_defect(jacobian: Tensor) -> Tensor:
     """(...) for matrices (..., D, D): 0 for multiples of orthogonal projections.
+
     [EQ-PROJECTION-DEFECT]
 
         |P^T P - P| / |P|,   P = J / c,   c the spectral norm, | | the root of the sum of squares
@@ -50,7 +54,9 @@ def projection_defect(jacobian: Tensor) -> Tensor:
 
 
 def effective_rank(matrix: Tensor) -> Tensor:
-    """(...) for matrices (..., rows, columns): exp of the entropy of s / sum(s).  [EQ-RANK-ENTROPY]
+    """(...) for matrices (..., rows, columns): exp of the entropy of s / sum(s).
+
+    [EQ-RANK-ENTROPY]
 
     s are the singular values. Between 1 and the rank, whatever the scale; NaN for a zero matrix.
     Source: Roy & Vetterli 2007.
@@ -63,6 +69,7 @@ def effective_rank(matrix: Tensor) -> Tensor:
 
 def stable_rank(matrix: Tensor) -> Tensor:
     """(...) for matrices (..., rows, columns): sum(s^2) / max(s)^2; NaN for a zero matrix.
+
     [EQ-RANK-STABLE]
 
     Source: Rudelson & Vershynin 2007, where it is called the numerical rank.
@@ -74,6 +81,7 @@ def stable_rank(matrix: Tensor) -> Tensor:
 
 def numerical_rank(matrix: Tensor, threshold: float) -> Tensor:
     """(...) for matrices (..., rows, columns): how many singular values >= threshold.
+
     [EQ-RANK-NUMERICAL]
 
     The sources' effective rank. It grows with the scale of the matrix, which the other two do not.
@@ -90,6 +98,7 @@ def numerical_rank(matrix: Tensor, threshold: float) -> Tensor:
 
 def condition_number(matrix: Tensor) -> Tensor:
     """(...) for matrices (..., rows, columns): largest over smallest singular value.
+
     [EQ-CONDITION]
 
     inf where the smallest is 0; NaN for a zero matrix.
@@ -101,6 +110,7 @@ def condition_number(matrix: Tensor) -> Tensor:
 
 def gradient_bounds(weight: Tensor) -> tuple[Tensor, Tensor]:
     """(low, high), each (...): low |g| <= |W^T g| <= high |g| for W (..., out, in).
+
     [EQ-SINGULAR-BOUNDS]
 
     g is the gradient in the outputs, W^T g that in the inputs. low is 0 for more outputs than
@@ -120,6 +130,7 @@ def gradient_bounds(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 def residual_bounds(jacobian: Tensor) -> tuple[Tensor, Tensor]:
     """(low, high), each (...), for branch Jacobians J (..., D, D): max(0, 1 - c) and 1 + c.
+
     [EQ-RESIDUAL]
 
     c is the spectral norm of J. All singular values of I + J lie between them, and so does the
@@ -137,7 +148,9 @@ def residual_bounds(jacobian: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def similarity(a: Tensor, b: Tensor) -> Tensor:
-    """(...) for two matrices (..., D, D): sum(A B) / (|A| |B|), between -1 and 1.  [EQ-SIM]
+    """(...) for two matrices (..., D, D): sum(A B) / (|A| |B|), between -1 and 1.
+
+    [EQ-SIM]
 
     Blind to the scale of either, so it cannot tell a Jacobian from its double; NaN if one is zero.
     Source: KEXUE-DERIV, section 10.1.
@@ -146,7 +159,9 @@ def similarity(a: Tensor, b: Tensor) -> Tensor:
 
 
 def diag_similarity(a: Tensor, b: Tensor) -> Tensor:
-    """(...) for two matrices (..., D, D): the cosine of their diagonals.  [EQ-SIM-DIAG]
+    """(...) for two matrices (..., D, D): the cosine of their diagonals.
+
+    [EQ-SIM-DIAG]
 
     Weak: a constant diagonal already scores 0.996 against RMSNorm's at D = 16 on Gaussian data.
     Source: KEXUE-DERIV, section 10.1.

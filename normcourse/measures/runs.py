@@ -1,6 +1,4 @@
-"""Training runs: their measures as the sources define them,
-clipping of gradients, descent on a quadratic.
-"""
+"""Training runs: their measures as the sources define them, clipping, descent on a quadratic."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +19,9 @@ class RunStability(NamedTuple):
 
 
 def run_stability(norms: Sequence[float] | Tensor) -> RunStability:
-    """Mean and maximum of n_t / n_1 over a run's gradient norms n_1 ... n_T.  [EQ-RUN-STABILITY]
+    """Mean and maximum of n_t / n_1 over a run's gradient norms n_1 ... n_T.
+
+    [EQ-RUN-STABILITY]
 
     A run that converges has a mean far below 1; one that diverges has a huge or infinite peak. NaN
     counts as
@@ -40,7 +40,9 @@ def run_stability(norms: Sequence[float] | Tensor) -> RunStability:
 
 
 def run_speed(accuracies: Sequence[float], steps: Sequence[int], level: float = 0.9) -> float:
-    """1 / step of the first accuracy that is at least level; 0.0 if none is.  [EQ-RUN-SPEED]
+    """1 / step of the first accuracy that is at least level; 0.0 if none is.
+
+    [EQ-RUN-SPEED]
 
     steps: after how many steps each accuracy was measured, increasing from 1 or more.
     Raises: ValueError (lengths that differ; steps out of order).
@@ -57,7 +59,9 @@ def run_speed(accuracies: Sequence[float], steps: Sequence[int], level: float = 
 
 
 def generalization_gap(train: float, test: float) -> float:
-    """Accuracy on the training data minus that on data not trained on.  [EQ-GAP]
+    """Accuracy on the training data minus that on data not trained on.
+
+    [EQ-GAP]
 
     Raises: ValueError (a number that is no accuracy, such as a loss or a percentage above 1).
     Source: Hastie et al. 2009, section 7.2, for accuracies.
@@ -77,6 +81,7 @@ Gradient = Tensor | Sequence[Tensor]
 
 def clip_by_norm(gradient: Gradient, threshold: float) -> Gradient:
     """gradient min(1, threshold / |gradient|): a tensor, or a list with one common factor.
+
     [EQ-CLIP-NORM]
 
     Raises: ValueError (threshold not above 0; an empty list).
@@ -95,7 +100,9 @@ def clip_by_norm(gradient: Gradient, threshold: float) -> Gradient:
 
 
 def clip_by_value(gradient: Gradient, threshold: float) -> Gradient:
-    """Every entry moved into [-threshold, threshold]: a tensor, or a list of them.  [EQ-CLIP-VALUE]
+    """Every entry moved into [-threshold, threshold]: a tensor, or a list of them.
+
+    [EQ-CLIP-VALUE]
 
     Raises: ValueError (threshold not above 0).
     Source: GRAD-SAT, equation (3.3.15).
@@ -108,6 +115,7 @@ def clip_by_value(gradient: Gradient, threshold: float) -> Gradient:
 
 def clipping_threshold(norms: Tensor, share: float = 0.9) -> Tensor:
     """The smallest of the norms (N,) with at most 1 - share of them above it: one number.
+
     [EQ-CLIP-QUANTILE]
 
     norms: gradient norms of a healthy run; clipping at the result would have touched 1 - share of
@@ -135,6 +143,7 @@ def _check_threshold(threshold: float) -> None:
 
 def contraction(eigenvalues: Tensor, step: float) -> Tensor:
     """max|1 - step a| over the second-derivative matrix's eigenvalues a (D,): one number.
+
     [EQ-GD-QUADRATIC]
 
     The distance to the minimum shrinks at least by this factor per step; above 1 it diverges.
@@ -145,6 +154,7 @@ def contraction(eigenvalues: Tensor, step: float) -> Tensor:
 
 def best_step(smallest: float, largest: float) -> tuple[float, float]:
     """(step, rate): the step with the smallest contraction for eigenvalues between the two.
+
     [EQ-GD-STEPS]
 
     Raises: ValueError (not 0 < smallest <= largest).

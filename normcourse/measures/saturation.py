@@ -55,8 +55,7 @@ def normal_expectation(
 
 
 def saturation_set(slope: Callable[[Tensor], Tensor], threshold: float = 0.01) -> Tensor:
-    """(k, 2): the k intervals of x in which |f'(x)| < threshold, in order;
-    -inf and inf at open ends.
+    """(k, 2): the k intervals of x with |f'(x)| < threshold, in order; infinite at open ends.
 
     slope: f', of a tensor. Ends are solved by bisection to rounding, between points of a grid 0.001
         apart: a
@@ -76,7 +75,9 @@ def normal_probability(intervals: Tensor) -> Tensor:
 
 
 def normal_saturation(slope: Callable[[Tensor], Tensor], threshold: float = 0.01) -> Tensor:
-    """S = P(|f'(z)| < threshold) for z from N(0, 1), one number; slope is f'.  [EQ-SATURATION]
+    """S = P(|f'(z)| < threshold) for z from N(0, 1), one number; slope is f'.
+
+    [EQ-SATURATION]
 
     Source: GRAD-SAT, equation (3.3.30), with the law of the input stated.
     """
@@ -84,7 +85,9 @@ def normal_saturation(slope: Callable[[Tensor], Tensor], threshold: float = 0.01
 
 
 def normal_stability(slope: Callable[[Tensor], Tensor]) -> Tensor:
-    """G = E|f'(z) - 1| for z from N(0, 1), one number; slope is f'.  [EQ-STABILITY]
+    """G = E|f'(z) - 1| for z from N(0, 1), one number; slope is f'.
+
+    [EQ-STABILITY]
 
     Source: GRAD-SAT, equation (3.3.31).
     """
@@ -112,8 +115,9 @@ def _intervals(inside: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 class Thresholds(NamedTuple):
-    """Saturated for |x| beyond:
-    by the output's distance from its limits, and by the slope. 0: everywhere.
+    """Where |x| saturates: by the output's distance from its limits, and by the slope.
+
+    0 means everywhere.
     """
 
     output: float
@@ -121,7 +125,9 @@ class Thresholds(NamedTuple):
 
 
 def sigmoid_thresholds(epsilon: float) -> Thresholds:
-    """|x| beyond which min(s, 1 - s) < epsilon, and beyond which s' < epsilon.  [EQ-SIGMOID-SETS]
+    """|x| beyond which min(s, 1 - s) < epsilon, and beyond which s' < epsilon.
+
+    [EQ-SIGMOID-SETS]
 
     Raises: ValueError (epsilon not above 0).
     Source: EQ-SIGMOID solved for x; s' <= 1/4, so at epsilon > 1/4 every slope counts as saturated.
@@ -134,7 +140,9 @@ def sigmoid_thresholds(epsilon: float) -> Thresholds:
 
 
 def tanh_thresholds(epsilon: float) -> Thresholds:
-    """|x| beyond which 1 - |tanh x| < epsilon, and beyond which tanh' < epsilon.  [EQ-TANH-SETS]
+    """|x| beyond which 1 - |tanh x| < epsilon, and beyond which tanh' < epsilon.
+
+    [EQ-TANH-SETS]
 
     Raises: ValueError (epsilon not above 0).
     Source: EQ-TANH solved for x.
@@ -148,6 +156,7 @@ def tanh_thresholds(epsilon: float) -> Thresholds:
 
 def saturation_depth(output: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
     """min(y - low, high - y), in the shape of the output y: small is saturated.
+
     [EQ-SATURATION-DEPTH]
 
     low, high: the limits of the function, 0 and 1 for the sigmoid, -1 and 1 for tanh.

@@ -7,7 +7,9 @@ from torch import Tensor
 
 
 def layer_gains(fan_in: int, fan_out: int, variance: float) -> tuple[float, float]:
-    """(forward, backward): what a linear layer multiplies mean squares by.  [EQ-INIT]
+    """(forward, backward): what a linear layer multiplies mean squares by.
+
+    [EQ-INIT]
 
     forward: of the signal, fan_in variance; backward: of the gradient, fan_out variance.
     Raises: ValueError (a fan below 1, a negative variance).
@@ -22,7 +24,9 @@ def layer_gains(fan_in: int, fan_out: int, variance: float) -> tuple[float, floa
 
 
 def xavier_variance(fan_in: int, fan_out: int) -> float:
-    """2 / (fan_in + fan_out), the harmonic mean of 1 / fan_in and 1 / fan_out.  [EQ-XAVIER]
+    """2 / (fan_in + fan_out), the harmonic mean of 1 / fan_in and 1 / fan_out.
+
+    [EQ-XAVIER]
 
     Raises: ValueError (a fan below 1).
     Source: Glorot & Bengio 2010, section 4.2.1, eq. (12).
@@ -32,7 +36,9 @@ def xavier_variance(fan_in: int, fan_out: int) -> float:
 
 
 def he_variance(fan_in: int) -> float:
-    """2 / fan_in: keeps the mean square from one ReLU layer to the next.  [EQ-HE]
+    """2 / fan_in: keeps the mean square from one ReLU layer to the next.
+
+    [EQ-HE]
 
     Raises: ValueError (a fan below 1).
     Source: He et al. 2015, section 2.2, eq. (10).
@@ -59,7 +65,9 @@ def logit_variance(
     key_mean: float = 0.0,
     scaled: bool = False,
 ) -> float:
-    """Variance of the sum of dim products q k of independent entries, a float.  [EQ-LOGIT-VARIANCE]
+    """Variance of the sum of dim products q k of independent entries, a float.
+
+    [EQ-LOGIT-VARIANCE]
 
     scaled: of that sum over sqrt(dim).
     Raises: ValueError (dim below 1).
@@ -72,7 +80,9 @@ def logit_variance(
 
 
 def softmax_entropy(logits: Tensor) -> Tensor:
-    """(...) for logits (..., n): -sum of p ln p, from 0 (one-hot) to ln n (uniform).  [EQ-ENTROPY]
+    """(...) for logits (..., n): -sum of p ln p, from 0 (one-hot) to ln n (uniform).
+
+    [EQ-ENTROPY]
 
     Logits of -inf (a mask) have p = 0 and add nothing.
     Source: Shannon 1948, section 6.

@@ -1,6 +1,4 @@
-"""Where calls run and how long they take there:
-the host, or a CUDA device with a queue of its own.
-"""
+"""Where calls run and how long they take: on the host, or on a CUDA device with its own queue."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -145,9 +143,7 @@ class Cuda:
         return host_s, first, last, output if keep else None
 
     def whole(self, calls: Sequence[Callable]) -> float:
-        """Seconds a call, from an idle device to an idle device, by the host's clock:
-        the second witness.
-        """
+        """Seconds a call, idle device to idle device, by the host's clock: the second witness."""
         self.driver.synchronize()
         start = self.clock()
         for call in calls:

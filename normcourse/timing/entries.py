@@ -1,6 +1,4 @@
-"""Three ways into a contender:
-the plain call, forward and backward through autograd, the backward alone.
-"""
+"""Three ways into a contender: the plain call, forward and backward, the backward alone."""
 
 from collections.abc import Callable
 
@@ -28,7 +26,8 @@ def forward_backward(f: Callable) -> Callable:
 
 
 def backward_of(f: Callable) -> Callable:
-    """As `forward_backward`, but only the backward is timed:
+    """As `forward_backward`, but only the backward is timed.
+
     `prepare` builds each set's graph before.
     """
 

@@ -1,6 +1,4 @@
-"""What a handful of noisy times can say:
-medians, intervals of medians, paired ratios, a straight line.
-"""
+"""What a handful of noisy times can say: medians, their intervals, paired ratios, a line."""
 
 import math
 from collections.abc import Sequence

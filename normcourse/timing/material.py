@@ -1,6 +1,4 @@
-"""What is timed and whether it is right:
-inputs drawn, refused or cloned; outputs against the truth.
-"""
+"""What is timed and whether it is right: inputs drawn or cloned, outputs against the truth."""
 
 from collections.abc import Callable, Mapping
 
@@ -51,9 +49,7 @@ def nbytes(tensors: tuple[Tensor, ...]) -> int:
 
 
 def sets_needed(set_bytes: int, cache_bytes: int, cache: str) -> int:
-    """How many clones, used in turn,
-    make sure that none is still in the cache when its turn comes.
-    """
+    """How many clones, used in turn, leave none in the cache when its turn comes."""
     return 1 if cache == "warm" else max(2, COLD * cache_bytes // set_bytes + 1)
 
 
@@ -100,9 +96,7 @@ class Judge:
         self.truth = {name: known.get(f) for name, f in references.items()}
 
     def first_look(self, candidates: Mapping[str, Callable], inputs: tuple[Tensor, ...]) -> None:
-        """TimingError unless all go by one entry,
-        give the same kinds of output, and leave inputs alone.
-        """
+        """TimingError unless all use one entry, give like outputs and leave inputs alone."""
         _same({name: entry(f) for name, f in candidates.items()}, "different entries")
         kinds = {}
         for name, candidate in candidates.items():

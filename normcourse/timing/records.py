@@ -1,5 +1,6 @@
-"""Records of measurements: samples and conditions, as one JSON file;
-the rest is derived on loading.
+"""Records of measurements: samples and conditions as one JSON file.
+
+The rest is derived on loading.
 """
 
 import math
@@ -47,9 +48,7 @@ OUTPUT = {"dtype": str, "error": float | int | OPTIONAL}
 
 
 def new_record(device: str, command: str | None = None) -> dict:
-    """A record without results:
-    where it is made, and `absent`, {contender: why it is not there}.
-    """
+    """A record without results: where it is made, and `absent`, {contender: why it is missing}."""
     return {
         "schema": SCHEMA,
         "provenance": provenance(device, command),

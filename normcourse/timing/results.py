@@ -1,5 +1,6 @@
-"""What a measurement says: rows, paired ratios, flags, a table;
-all of it follows from the samples.
+"""What a measurement says: rows, paired ratios, flags, a table.
+
+All of it follows from the samples.
 """
 
 from collections.abc import Iterable, Mapping
@@ -125,7 +126,7 @@ class Result:
         return estimates.ratio(self[a].times, self[b].times, confidence)
 
     def compare(self, a: str, b: str, margin: float = 0.05) -> str:
-        """Is a "slower" or "faster" than b by more than the margin, "equal" within it, "undecided"?
+        """Whether a is "slower" or "faster" than b by more than the margin, "equal" or "undecided".
 
         The 99.9 % interval decides, so that a twin is taken for slower in less than one of 1,000
         comparisons even with margin 0. It needs 11 rounds.

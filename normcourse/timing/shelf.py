@@ -34,8 +34,10 @@ class Shown:
 
     @cached_property
     def settings(self) -> dict:
-        """Size, dtype, allocator and pass of the figures: what was measured first; memory whose
-        pages are there, if that was measured; forward and backward in one call, or the backward.
+        """Size, dtype, allocator and pass of the figures.
+
+        That is what was measured first; memory whose pages are there, if that
+        was measured; forward and backward in one call, or the backward.
         """
         single = [r.case for r in self.record["results"] if r.case["op"] not in SEVERAL]
         if not single:
@@ -53,9 +55,7 @@ class Shown:
         }
 
     def find(self, op: str, **other) -> Result | None:
-        """The measurement of one function at the figures' settings, or at others; None: there is
-        none.
-        """
+        """One function's measurement at the figures' settings or at others; None: there is none."""
         case = self.settings | {"op": op} | other
         found = (r for r in self.record["results"] if case.items() <= r.case.items())
         return next(found, None)
@@ -73,8 +73,9 @@ class Shown:
 
 
 def shelf(folder: Path | str) -> list[Shown]:
-    """Every timing record in the folder, best first:
-    the reader's before the course's, a GPU's before a CPU's.
+    """Every timing record in the folder, best first.
+
+    The reader's comes before the course's, a GPU's before a CPU's.
     """
     folder = Path(folder)
     found = []

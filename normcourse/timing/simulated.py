@@ -1,6 +1,4 @@
-"""A GPU that is simulated: a queue of work,
-a host that runs ahead of it, and a clock of its own.
-"""
+"""A simulated GPU: a queue of work, a host that runs ahead of it, and a clock of its own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

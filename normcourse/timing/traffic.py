@@ -12,9 +12,7 @@ from triton.runtime import interpreter
 
 @dataclass
 class Traffic:
-    """Every address that was loaded and stored, with the number of bytes there;
-    masked lanes are left out.
-    """
+    """Every address that was loaded and stored, with its bytes; masked lanes are left out."""
 
     loads: list[tuple[np.ndarray, int]] = field(default_factory=list)
     stores: list[tuple[np.ndarray, int]] = field(default_factory=list)

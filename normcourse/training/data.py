@@ -48,8 +48,7 @@ def digits() -> Data:
 
 
 def bundled_digits() -> tuple[Tensor, Tensor]:
-    """Pixels (1797, 64) float64 from 0 to 16 and labels (1797,),
-    as scikit-learn's load_digits gives them.
+    """Pixels (1797, 64) float64 from 0 to 16 and labels (1797,), as load_digits gives them.
 
     The file is read where the wheel put it: importing scikit-learn takes longer than most cells.
 

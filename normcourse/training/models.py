@@ -168,7 +168,8 @@ class Block(nn.Module):
 
 
 class Attention(nn.Module):
-    """Self-attention of heads over (N, tokens, width);
+    """Self-attention of heads over (N, tokens, width).
+
     qk_norm is for each head's queries and keys.
     """
 
@@ -252,9 +253,7 @@ def _last(norm: Norm, width: int, placement: str) -> list[nn.Module]:
 
 @torch.no_grad()
 def _init(model: nn.Module, start: str, seed: int) -> nn.Module:
-    """Draw the weights of linear and convolution layers in float64,
-    the same on every CPU; biases 0.
-    """
+    """Draw linear and convolution weights in float64, the same on every CPU; biases 0."""
     if start not in STARTS:
         raise ValueError(f"The weights start as {', '.join(map(repr, STARTS))}, got {start!r}.")
     generator = torch.Generator().manual_seed(seed)

@@ -1,6 +1,4 @@
-"""Records of grids: which runs there are,
-which rate was chosen, and whether a file can be trusted.
-"""
+"""Records of grids: which runs there are, which rate was chosen, whether a file can be trusted."""
 
 import statistics
 from collections.abc import Iterator, Mapping

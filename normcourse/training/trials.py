@@ -72,7 +72,7 @@ def all_runs(settings: Mapping, data: Data | None = None) -> list[dict]:
 
 
 def same_verdict(live: Mapping, stored: Mapping, tolerance: int) -> bool:
-    """Did both diverge, or neither, with test_right at most tolerance apart?"""
+    """Whether both diverged, or neither, with test_right at most tolerance apart."""
     close = abs(live["test_right"] - stored["test_right"]) <= tolerance
     return live["diverged"] == stored["diverged"] and close
 

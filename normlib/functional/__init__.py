@@ -1,5 +1,6 @@
-"""Forward formulas in plain torch,
-with the names and arguments of torch.nn.functional where it has them.
+"""Forward formulas in plain torch.
+
+Names and arguments are those of torch.nn.functional where it has them.
 
 Half types are computed in float32 and rounded once, at the end. Tags such as [EQ-LN] point to
 notebooks/reference/equations.md.

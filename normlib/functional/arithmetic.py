@@ -14,9 +14,7 @@ def accumulate(x: Tensor) -> Tensor:
 
 
 def savable(x: Tensor) -> Tensor:
-    """accumulate(x), which autograd can keep for a parameter's gradient:
-    a copy if inference mode made x.
-    """
+    """accumulate(x) in a form that autograd can keep: a copy if inference mode made x."""
     wide = accumulate(x)
     if torch.compiler.is_compiling():  # which has no is_inference
         return wide
@@ -37,8 +35,9 @@ def standardize(x: Tensor, dims: list[int], eps: float) -> tuple[Tensor, Tensor,
 
 
 def nan_where_infinite(xhat: Tensor, var: Tensor) -> Tensor:
-    """xhat, but NaN where the variance overflowed:
-    there 1 / std is 0, and xhat would be 0 unnoticed.
+    """xhat, but NaN where the variance overflowed.
+
+    There 1 / std is 0, and xhat would be 0 unnoticed.
     """
     return xhat.where(var != math.inf, math.nan)
 

@@ -43,6 +43,7 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Standardize every channel over the batch and the positions.
+
     [EQ-BN] [EQ-BN-RUNNING] [EQ-BN-EVAL]
 
         training:  y = w (x - mean) / sqrt(var + eps) + b,   var biased: divided by m, N × positions
@@ -100,7 +101,9 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Standardize every sample over its trailing dimensions.  [EQ-LN]
+    """Standardize every sample over its trailing dimensions.
+
+    [EQ-LN]
 
         y = w (x - mean) / sqrt(var + eps) + b,   mean and biased var over the last dimensions
 
@@ -130,7 +133,9 @@ def rms_norm(
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> Tensor:
-    """Divide every sample by the root mean square of its trailing dimensions.  [EQ-RMS]
+    """Divide every sample by the root mean square of its trailing dimensions.
+
+    [EQ-RMS]
 
         y = w x / sqrt(mean(x^2) + eps)
 
@@ -164,7 +169,9 @@ def group_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Standardize every sample over groups of channels and their positions.  [EQ-GN]
+    """Standardize every sample over groups of channels and their positions.
+
+    [EQ-GN]
 
     >>> x = torch.tensor([[1.0, 3.0, 5.0, 9.0]])  # one sample of four channels: two groups of two
     >>> functional.group_norm(x, 2)
@@ -202,7 +209,9 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Standardize every channel of every sample over its positions.  [EQ-IN]
+    """Standardize every channel of every sample over its positions.
+
+    [EQ-IN]
 
     >>> x = torch.tensor([[[1.0, 3.0], [5.0, 9.0]]])  # one sample, two channels, two positions
     >>> functional.instance_norm(x)

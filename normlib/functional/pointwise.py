@@ -21,7 +21,9 @@ def dyt(
     bias: Tensor | None = None,
     scale: float = 1.0,
 ) -> Tensor:
-    """Dynamic tanh.  [EQ-DYT]
+    """Dynamic tanh.
+
+    [EQ-DYT]
 
         y = w scale tanh(alpha x / scale) + b
 
@@ -59,7 +61,9 @@ def dyisru(
     bias: Tensor | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """Dynamic inverse square root unit.  [EQ-DYISRU]
+    """Dynamic inverse square root unit.
+
+    [EQ-DYISRU]
 
         y = w scale x / sqrt(x^2 + c) + b
 
@@ -103,7 +107,9 @@ def derf(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Dynamic erf.  [EQ-DERF]
+    """Dynamic erf.
+
+    [EQ-DERF]
 
         y = w erf(alpha x + s) + b,   erf(u) = 2 / sqrt(pi) integral of exp(-t^2) from 0 to u
 
@@ -133,6 +139,7 @@ def derf(
 @overridable
 def isru(input: Tensor, alpha: float = 1.0) -> Tensor:
     """Inverse square root unit: x / sqrt(1 + alpha x^2), slope 1 at 0, level 1 / sqrt(alpha).
+
     [EQ-ISRU]
 
     >>> functional.isru(torch.tensor([-8.0, 0.0, 1.0, 8.0]))
@@ -150,7 +157,9 @@ def isru(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 @overridable
 def softcap(input: Tensor, cap: float) -> Tensor:
-    """A smooth clip to (-cap, cap): cap tanh(x / cap), slope 1 at 0.  [EQ-SOFTCAP]
+    """A smooth clip to (-cap, cap): cap tanh(x / cap), slope 1 at 0.
+
+    [EQ-SOFTCAP]
 
     >>> functional.softcap(torch.tensor([-60.0, 0.0, 1.0, 60.0]), cap=30.0)
     tensor([-28.9208,   0.0000,   0.9996,  28.9208])

@@ -1,5 +1,6 @@
-"""Checks of arguments, for gradients too:
-each error names what came, what was expected and the fix.
+"""Checks of arguments: each error names what came, what was expected and the fix.
+
+The gradients use them, too.
 """
 
 import functools
@@ -18,14 +19,14 @@ Result = TypeVar("Result")
 
 
 class MismatchError(RuntimeError, ValueError, IndexError):
-    """Shapes or dtypes that do not fit together:
-    torch raises one of these three, depending on the norm.
+    """Shapes or dtypes that do not fit together.
+
+    Torch raises one of these three, depending on the norm.
     """
 
 
 def overridable(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The function, which leaves the call to arguments with a __torch_function__,
-    as torch's own do.
+    """The function, which leaves a call to arguments with a __torch_function__, as torch's do.
 
     So torch.fx, whose stand-ins for tensors have no shape to check, records one call of the
     function.
@@ -249,9 +250,7 @@ def check_row_tensors(
     *,
     any_dtype: bool = False,
 ) -> list[int]:
-    """Each of them normalized_shape, the last dimensions of the input;
-    those dimensions, from the end.
-    """
+    """The last dimensions, from the end, after each tensor was found to have their shape."""
     dims = trailing_dims(caller, input, normalized_shape)
     for name, value in named(weight=weight, bias=bias):
         if any_dtype:

@@ -8,7 +8,9 @@ from normlib.functional.validation import normalized_dims, overridable
 
 @overridable
 def weight_norm(v: Tensor, g: Tensor, dim: int | None = 0) -> Tensor:
-    """Give every slice of v along dim the length g.  [EQ-WN]
+    """Give every slice of v along dim the length g.
+
+    [EQ-WN]
 
         w = g v / ||v||,   one norm per index of dim, taken over all other dimensions
 

@@ -16,9 +16,7 @@ def accumulate(x: Tensor) -> Tensor:
 def standardize(
     x: Tensor, dims: tuple[int, ...], eps: float, centre: bool
 ) -> tuple[Tensor, Tensor]:
-    """xhat and 1 / sqrt(variance + eps) over dims, kept as 1;
-    the mean square if centre is False.
-    """
+    """xhat and 1 / sqrt(variance + eps), dims kept as 1; the mean square if centre is False."""
     if centre:
         x = x - x.mean(dims, keepdim=True)
         x = x - x.mean(dims, keepdim=True)  # once more: a large mean was rounded the first time

@@ -33,6 +33,7 @@ def batch_norm_jacobian(
     input: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """(C, m, m) for input (N, C, ...), m = N times positions: how samples are coupled.
+
     [EQ-BN-JACOBIAN]
 
     Zero between channels. bias has no part in it.
@@ -62,7 +63,9 @@ def layer_norm_jacobian(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """(..., D, D) of rows of D values: w (I - 1 1^T / D - xhat xhat^T / D) / s.  [EQ-LN-JACOBIAN]
+    """(..., D, D) of rows of D values: w (I - 1 1^T / D - xhat xhat^T / D) / s.
+
+    [EQ-LN-JACOBIAN]
 
     D is the product of normalized_shape; bias has no part in it.
 
@@ -87,7 +90,9 @@ def rms_norm_jacobian(
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> Tensor:
-    """(..., D, D) of rows of D values: w (I - xhat xhat^T / D) / r.  [EQ-RMS-JACOBIAN]
+    """(..., D, D) of rows of D values: w (I - xhat xhat^T / D) / r.
+
+    [EQ-RMS-JACOBIAN]
 
     D is the product of normalized_shape.
 
@@ -107,7 +112,9 @@ def rms_norm_jacobian(
 
 
 def unit_vector_jacobian(input: Tensor) -> Tensor:
-    """(..., D, D) of u = x / |x| for rows x (..., D): (I - u u^T) / |x|.  [EQ-UNIT-JACOBIAN]
+    """(..., D, D) of u = x / |x| for rows x (..., D): (I - u u^T) / |x|.
+
+    [EQ-UNIT-JACOBIAN]
 
     NaN or infinite at x = 0, where there is no direction.
 
@@ -127,7 +134,9 @@ def unit_vector_jacobian(input: Tensor) -> Tensor:
 
 
 def softmax_jacobian(input: Tensor) -> Tensor:
-    """(..., D, D) of softmax over the last axis: diag(p) - p p^T.  [EQ-SOFTMAX-JACOBIAN]
+    """(..., D, D) of softmax over the last axis: diag(p) - p p^T.
+
+    [EQ-SOFTMAX-JACOBIAN]
 
     >>> gradients.softmax_jacobian(torch.zeros(2))
     tensor([[ 0.2500, -0.2500],
@@ -149,7 +158,9 @@ def dyt_jacobian(
     bias: Tensor | None = None,
     scale: float = 1.0,
 ) -> Tensor:
-    """(..., D, D), diagonal: w alpha (1 - tanh(alpha x / scale)^2).  [EQ-DYT-JACOBIAN]
+    """(..., D, D), diagonal: w alpha (1 - tanh(alpha x / scale)^2).
+
+    [EQ-DYT-JACOBIAN]
 
     bias has no part in it.
 
@@ -175,6 +186,7 @@ def dyisru_jacobian(
     scale: float | None = None,
 ) -> Tensor:
     """(..., D, D), diagonal: w scale c / (x^2 + c)^(3/2); scale None means sqrt(D).
+
     [EQ-DYISRU-JACOBIAN]
 
     bias has no part in it.
@@ -201,7 +213,9 @@ def derf_jacobian(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """(..., D, D), diagonal: w alpha 2 / sqrt(pi) exp(-(alpha x + s)^2).  [EQ-DERF]
+    """(..., D, D), diagonal: w alpha 2 / sqrt(pi) exp(-(alpha x + s)^2).
+
+    [EQ-DERF]
 
     bias has no part in it.
 

@@ -25,7 +25,9 @@ def batch_norm_backward(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> tuple[Tensor, ...]:
-    """Gradients of batch_norm in training; input (N, C, ...), weight and bias (C,).  [EQ-BN-GRAD]
+    """Gradients of batch_norm in training; input (N, C, ...), weight and bias (C,).
+
+    [EQ-BN-GRAD]
 
     g = w dy,   dx = (g - mean(g) - xhat mean(g xhat)) / s,   means per channel
     dw = sum dy xhat,   db = sum dy
@@ -56,7 +58,9 @@ def layer_norm_backward(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> tuple[Tensor, ...]:
-    """Gradients of layer_norm; weight and bias have the shape normalized_shape.  [EQ-LN-GRAD]
+    """Gradients of layer_norm; weight and bias have the shape normalized_shape.
+
+    [EQ-LN-GRAD]
 
     g = w dy,   dx = (g - mean(g) - xhat mean(g xhat)) / s,   means per row
     dw, db sum over the rows
@@ -83,7 +87,9 @@ def rms_norm_backward(
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> tuple[Tensor, ...]:
-    """Gradients of rms_norm; weight has the shape normalized_shape.  [EQ-RMS-GRAD]
+    """Gradients of rms_norm; weight has the shape normalized_shape.
+
+    [EQ-RMS-GRAD]
 
     g = w dy,   dx = (g - xhat mean(g xhat)) / r,   dw = sum over the rows of dy xhat
 
@@ -111,7 +117,9 @@ def group_norm_backward(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> tuple[Tensor, ...]:
-    """Gradients of group_norm; input (N, C, ...), weight and bias (C,).  [EQ-GN-GRAD]
+    """Gradients of group_norm; input (N, C, ...), weight and bias (C,).
+
+    [EQ-GN-GRAD]
 
     As layer_norm_backward, with means per sample and group.
 
@@ -139,7 +147,9 @@ def instance_norm_backward(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> tuple[Tensor, ...]:
-    """Gradients of instance_norm with the input's statistics; input (N, C, ...).  [EQ-IN-GRAD]
+    """Gradients of instance_norm with the input's statistics; input (N, C, ...).
+
+    [EQ-IN-GRAD]
 
     As batch_norm_backward, with means per sample and channel.
 
@@ -169,9 +179,7 @@ def _channel_norm_backward(
     dims: tuple[int, ...],
     eps: float,
 ) -> tuple[Tensor, ...]:
-    """View (N, C, ...) as (N, groups, C / groups,
-    positions), so that dims tells BN, GN, IN apart.
-    """
+    """The backward on a view (N, groups, C / groups, positions): dims tells BN, GN and IN apart."""
     samples = input.shape[0]
     per_group = input.shape[1] // groups
     positions = math.prod(input.shape[2:])
@@ -192,9 +200,7 @@ def _norm_backward(
     eps: float,
     centre: bool = True,
 ) -> tuple[Tensor, ...]:
-    """The one formula: statistics over dims,
-    weight and bias of any shape that broadcasts to input.
-    """
+    """The one formula, with statistics over dims; weight and bias broadcast to input."""
     over = tuple(dims)
     dy = accumulate(grad_output)
     xhat, rstd = standardize(accumulate(input), over, eps, centre)
@@ -213,7 +219,9 @@ def _norm_backward(
 def weight_norm_backward(
     grad_output: Tensor, v: Tensor, g: Tensor, dim: int | None = 0
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of weight_norm in v and in g; u = v / |v|.  [EQ-WN-GRAD]
+    """Gradients of weight_norm in v and in g; u = v / |v|.
+
+    [EQ-WN-GRAD]
 
     dv = (g dW - u sum(g dW u)) / |v|,   dg = sum dW u,   sums over every dimension but dim
 

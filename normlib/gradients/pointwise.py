@@ -23,7 +23,11 @@ from normlib.gradients.arithmetic import (
 
 
 def softmax_backward(grad_output: Tensor, input: Tensor, dim: int = -1) -> tuple[Tensor]:
-    """Gradient of softmax along dim: dx = p (dp - sum(p dp)).  [EQ-SOFTMAX-GRAD]
+    """Gradient of softmax along dim.
+
+    [EQ-SOFTMAX-GRAD]
+
+    dx = p (dp - sum(p dp))
 
     >>> x = torch.zeros(4)
     >>> dp = torch.tensor([1.0, 0.0, 0.0, 0.0])
@@ -50,6 +54,7 @@ def dyt_backward(
     scale: float = 1.0,
 ) -> tuple[Tensor, ...]:
     """Gradients of dyt = w scale tanh(alpha x / scale) + b in input, alpha, weight, bias.
+
     [EQ-DYT-GRAD]
 
     dx = w dy alpha (1 - t^2),   dalpha = sum w dy x (1 - t^2),   t = tanh(alpha x / scale)
@@ -84,6 +89,7 @@ def dyisru_backward(
     scale: float | None = None,
 ) -> tuple[Tensor, ...]:
     """Gradients of dyisru = w scale x / sqrt(x^2 + c) + b in input, c, weight, bias.
+
     [EQ-DYISRU-GRAD]
 
     dx = w dy scale c / (x^2 + c)^(3/2),   dc = -sum w dy scale x / (2 (x^2 + c)^(3/2))
@@ -120,6 +126,7 @@ def derf_backward(
     bias: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
     """Gradients of derf = w erf(alpha x + s) + b in input, alpha, shift, weight, bias.
+
     [EQ-DERF-GRAD]
 
     h = 2 / sqrt(pi) exp(-(alpha x + s)^2)
@@ -157,7 +164,8 @@ def _pointwise_backward(
     weight: Tensor | None,
     bias: Tensor | None,
 ) -> tuple[Tensor, ...]:
-    """Gradients of w value + b from value's derivatives;
+    """Gradients of w value + b from value's derivatives.
+
     learned: each parameter of value with its own.
     """
     dy = accumulate(grad_output)
@@ -172,7 +180,11 @@ def _pointwise_backward(
 
 
 def softcap_backward(grad_output: Tensor, input: Tensor, cap: float) -> tuple[Tensor]:
-    """Gradient of softcap = cap tanh(x / cap): dx = dy (1 - tanh(x / cap)^2).  [EQ-SOFTCAP-GRAD]
+    """Gradient of softcap in input.
+
+    [EQ-SOFTCAP-GRAD]
+
+    softcap = cap tanh(x / cap),   dx = dy (1 - tanh(x / cap)^2)
 
     >>> x = torch.tensor([0.0, 1.0, 8.0])
     >>> gradients.softcap_backward(torch.ones(3), x, cap=2.0)

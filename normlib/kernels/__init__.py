@@ -1,5 +1,6 @@
-"""Triton kernels: rows.py (LayerNorm and RMSNorm) and pointwise.py (DyT and DyISRU),
-forward and backward.
+"""Triton kernels, forward and backward.
+
+rows.py has LayerNorm and RMSNorm, pointwise.py DyT and DyISRU.
 
 Importing this package costs nothing; importing its modules needs triton. Without a GPU they run in
 Triton's interpreter, if TRITON_INTERPRET=1 was set before triton was first imported. traffic.py

@@ -1,6 +1,4 @@
-"""The curves of DyT and DyISRU with their slopes,
-in the accumulation dtype and without cancellation.
-"""
+"""DyT's and DyISRU's curves and slopes, in the accumulation dtype and without cancellation."""
 
 import triton
 import triton.language as tl
@@ -8,8 +6,9 @@ import triton.language as tl
 
 @triton.jit
 def value_and_slopes(x, parameter, scale, KIND: tl.constexpr):
-    """Value at x, and its derivatives in x and in the parameter;
-    parameter and scale are scalars.
+    """Value at x, and its derivatives in x and in the parameter.
+
+    The parameter and the scale are scalars.
     """
     if KIND == "tanh":
         # t = tanh(alpha x / scale)

@@ -1,6 +1,4 @@
-"""What the kernels share on the host's side:
-arguments, sizes, where to launch, the sum of partial sums.
-"""
+"""The host's side of every kernel: arguments, sizes, where to launch, the sum of partial sums."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -52,8 +50,9 @@ def with_unit_stride(x: Tensor) -> Tensor:
 
 
 def tile_shape(columns: int, widest: int | None = None) -> dict[str, int]:
-    """ROWS and COLS of a tile of TILE elements or,
-    if it is longer, of one row (cut at widest); its warps.
+    """ROWS and COLS of a tile, and its warps.
+
+    A tile has TILE elements or, if that is longer, one row (cut at widest).
     """
     cols = triton.next_power_of_2(columns)
     if widest is not None:
@@ -71,8 +70,9 @@ def multiprocessors(device: torch.device) -> int:
 
 
 def persistent_programs(x: Tensor, tile: dict[str, int]) -> int:
-    """How many programs share all rows:
-    enough tiles in flight a multiprocessor to cover the memory's delay.
+    """How many programs share all rows.
+
+    Enough tiles are in flight on a multiprocessor to cover the memory's delay.
 
     Each writes its own partial sums, so that more of them is more traffic.
     """
@@ -89,8 +89,9 @@ def column_groups(x: Tensor, tile: dict[str, int], programs: int | None) -> tupl
 
 
 def launch(kernel: Any, programs: int, x: Tensor, **arguments: Any) -> None:
-    """Run kernel on x's device, on grid axis 0:
-    it takes 2**31 - 1 programs, the other two only 65,535.
+    """Run kernel on x's device, on grid axis 0.
+
+    Axis 0 takes 2**31 - 1 programs, the other two only 65,535.
     """
     arguments["ACC"] = LANGUAGE[accumulation_dtype(x)]
     if x.device.type == "cuda" and x.device.index != torch.cuda.current_device():

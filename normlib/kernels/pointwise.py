@@ -33,7 +33,9 @@ def curve_forward(
     kind: str,
     out: Tensor | None = None,
 ) -> Tensor:
-    """y = w value(x) + b.  [EQ-DYT] [EQ-DYISRU]
+    """y = w value(x) + b.
+
+    [EQ-DYT] [EQ-DYISRU]
 
     Args:
         x: (M, D), rows of any stride.
@@ -83,7 +85,9 @@ def curve_backward(
     programs: int | None = None,
     out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    """Gradients in x, parameter, weight and bias.  [EQ-DYT-GRAD] [EQ-DYISRU-GRAD]
+    """Gradients in x, parameter, weight and bias.
+
+    [EQ-DYT-GRAD] [EQ-DYISRU-GRAD]
 
     Args: as curve_forward; dy (M, D), rows of any stride; bias: whether its gradient is wanted;
         programs: how many share the work, None for what fits the device. It moves the sums by
@@ -147,7 +151,10 @@ def _forward(
     COLS: tl.constexpr,
     ACC: tl.constexpr,
 ):
-    """One tile a program: x is read once, y written once.  [EQ-DYT] [EQ-DYISRU]"""
+    """One tile a program: x is read once, y written once.
+
+    [EQ-DYT] [EQ-DYISRU]
+    """
     block = tl.program_id(0) % blocks
     row = rows_of(tl.program_id(0) // blocks, ROWS)  # (ROWS,)
     col = block * COLS + tl.arange(0, COLS)  # (COLS,)
@@ -184,7 +191,8 @@ def _backward(
     COLS: tl.constexpr,
     ACC: tl.constexpr,
 ):
-    """A block of columns and every so many-th tile of rows:
+    """A block of columns and every so many-th tile of rows.
+
     x and dy are read once, dx is written once.
 
         g = w dy

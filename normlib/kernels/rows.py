@@ -46,7 +46,9 @@ def norm_forward(
     centre: bool,
     out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor]:
-    """y, mean and 1 / sqrt(variance + eps) of every row.  [EQ-LN] [EQ-RMS]
+    """y, mean and 1 / sqrt(variance + eps) of every row.
+
+    [EQ-LN] [EQ-RMS]
 
     Args:
         x: (M, D), rows of any stride.
@@ -96,6 +98,7 @@ def norm_backward(
     out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Gradients in x, weight and bias from norm_forward's mean and rstd.
+
     [EQ-LN-GRAD] [EQ-RMS-GRAD]
 
     Args:
@@ -160,7 +163,9 @@ def _forward(
     COLS: tl.constexpr,
     ACC: tl.constexpr,
 ):
-    """A tile of whole rows a program: x is read once, y written once.  [EQ-LN] [EQ-RMS]
+    """A tile of whole rows a program: x is read once, y written once.
+
+    [EQ-LN] [EQ-RMS]
 
     y = w (x - mean) rstd + b,   rstd = 1 / sqrt(mean((x - mean)^2) + eps)
     RMSNorm: mean = 0, b = 0

@@ -1,5 +1,6 @@
-"""Rows too long for one program's registers, in two passes:
-the second read of a row comes from the cache.
+"""Rows too long for one program's registers, in two passes.
+
+The second read of a row comes from the cache.
 """
 
 from typing import Any
@@ -71,7 +72,9 @@ def _forward(
     PIECE: tl.constexpr,
     ACC: tl.constexpr,
 ):
-    """One row a program, in two passes: statistics, then y.  [EQ-LN] [EQ-RMS]
+    """One row a program, in two passes: statistics, then y.
+
+    [EQ-LN] [EQ-RMS]
 
     y = w (x - mean) rstd + b,   rstd = 1 / sqrt(variance + eps);   RMSNorm: mean = 0, b = 0
     """
@@ -115,8 +118,9 @@ def _mean_square(x_ptr, row, x_stride, D, PIECE: tl.constexpr, ACC: tl.constexpr
 
 @triton.jit
 def _mean_and_variance(x_ptr, row, x_stride, D, PIECE: tl.constexpr, ACC: tl.constexpr):
-    """shift, mean - shift and variance in one pass:
-    Welford's recurrence in every lane, then over the lanes.
+    """shift, mean - shift and variance in one pass.
+
+    Welford's recurrence runs in every lane, then over the lanes.
 
     shift, the mean of the first piece, makes the numbers small, so that a large mean is not rounded
     in them.
@@ -222,8 +226,9 @@ def _columns(
     COLS: tl.constexpr,
     ACC: tl.constexpr,
 ):
-    """dx, and partial sums of dw and db:
-    a block of columns and every so many-th tile of rows a program.
+    """dx, and partial sums of dw and db.
+
+    A program has a block of columns and every so many-th tile of rows.
 
         dx = rstd (g - mean(g) - xhat mean(g xhat)),   dw = sum of dy xhat,   db = sum of dy
 

@@ -37,9 +37,7 @@ class Affine(nn.Module):
 
 
 def one_node(forward: Callable[[Layer, Tensor], Tensor]) -> Callable[[Layer, Tensor], Tensor]:
-    """The forward; but inside a model that torch.fx traces it is one node,
-    as of torch.nn's own layers.
-    """
+    """The forward; one node inside a model that torch.fx traces, as torch.nn's own layers are."""
 
     @functools.wraps(forward)
     def call(layer: Layer, input: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from normlib.layers.base import Affine, Device, as_shape, one_node
 
 class LayerNorm(Affine):
     """functional.layer_norm with learnable weight and bias of normalized_shape; train equals eval.
+
     [EQ-LN]
 
     >>> layer = layers.LayerNorm(4)
@@ -63,7 +64,9 @@ class LayerNorm(Affine):
 
 
 class RMSNorm(Affine):
-    """functional.rms_norm with a learnable weight of normalized_shape; train equals eval.  [EQ-RMS]
+    """functional.rms_norm with a learnable weight of normalized_shape; train equals eval.
+
+    [EQ-RMS]
 
     >>> layer = layers.RMSNorm(4)
     >>> layer(torch.tensor([1.0, 3.0, 5.0, 7.0]))
@@ -108,7 +111,9 @@ class RMSNorm(Affine):
 
 
 class GroupNorm(Affine):
-    """functional.group_norm with learnable weight and bias per channel; train equals eval.  [EQ-GN]
+    """functional.group_norm with learnable weight and bias per channel; train equals eval.
+
+    [EQ-GN]
 
     >>> layer = layers.GroupNorm(num_groups=2, num_channels=4)
     >>> layer(torch.tensor([[1.0, 3.0, 5.0, 9.0]]))
@@ -253,9 +258,7 @@ class _BatchNorm(_RunningNorm):
         return output
 
     def _share(self, tracks: bool) -> float:
-        """Of this batch in the buffers;
-        with momentum None they are the average of all batches so far.
-        """
+        """Update the buffers; with momentum None they are the average of all batches so far."""
         if self.momentum is not None:
             return self.momentum
         if not tracks or self.num_batches_tracked is None:
@@ -264,7 +267,9 @@ class _BatchNorm(_RunningNorm):
 
 
 class BatchNorm1d(_BatchNorm):
-    """functional.batch_norm on (N, C) or (N, C, L).  [EQ-BN] [EQ-BN-RUNNING] [EQ-BN-EVAL]
+    """functional.batch_norm on (N, C) or (N, C, L).
+
+    [EQ-BN] [EQ-BN-RUNNING] [EQ-BN-EVAL]
 
     Train: the batch's statistics, and the buffers move. Eval: the buffers, unless there are none.
     momentum=None keeps the plain average of all batches.
@@ -285,7 +290,9 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """functional.batch_norm on images (N, C, H, W); otherwise as BatchNorm1d.  [EQ-BN]
+    """functional.batch_norm on images (N, C, H, W); otherwise as BatchNorm1d.
+
+    [EQ-BN]
 
     >>> image = torch.tensor([[[[1.0, 3.0], [5.0, 7.0]]]])
     >>> layers.BatchNorm2d(1, affine=False)(image)
@@ -348,6 +355,7 @@ class _InstanceNorm(_RunningNorm):
 
 class InstanceNorm1d(_InstanceNorm):
     """functional.instance_norm on (N, C, L) or (C, L); no affine and no buffers by default.
+
     [EQ-IN]
 
     >>> x = torch.tensor([[[1.0, 3.0], [5.0, 9.0]]])  # one sample, two channels, two positions
@@ -366,6 +374,7 @@ class InstanceNorm1d(_InstanceNorm):
 
 class InstanceNorm2d(_InstanceNorm):
     """functional.instance_norm on images (N, C, H, W) or (C, H, W); otherwise as InstanceNorm1d.
+
     [EQ-IN]
 
     >>> image = torch.tensor([[[[1.0, 3.0], [5.0, 7.0]]]])

@@ -1,6 +1,4 @@
-"""DyT, DyISRU and Derf as nn.Module:
-element-wise layers in a norm's place, without statistics or buffers.
-"""
+"""DyT, DyISRU and Derf as nn.Module: element-wise layers without statistics or buffers."""
 
 import math
 from collections.abc import Sequence
@@ -81,9 +79,7 @@ class _Pointwise(Affine):
 
 
 class _Scaled(_Pointwise):
-    """An element-wise layer with a level of saturation,
-    its scale, which travels with the state dict.
-    """
+    """An element-wise layer whose level of saturation, its scale, travels with the state dict."""
 
     def __init__(
         self,
@@ -170,7 +166,9 @@ class _Scaled(_Pointwise):
 
 
 class DyT(_Scaled):
-    """functional.dyt with learnable alpha (1,), weight and bias (normalized_shape).  [EQ-DYT]
+    """functional.dyt with learnable alpha (1,), weight and bias (normalized_shape).
+
+    [EQ-DYT]
 
     Official checkpoints load: same names, same shapes, scale 1. Train equals eval.
 
@@ -232,7 +230,9 @@ class DyT(_Scaled):
 
 
 class DyISRU(_Scaled):
-    """functional.dyisru with learnable log_c (1,), weight and bias (normalized_shape).  [EQ-DYISRU]
+    """functional.dyisru with learnable log_c (1,), weight and bias (normalized_shape).
+
+    [EQ-DYISRU]
 
     c = exp(log_c), held between e^-80 and e^80, stays positive and finite whatever finite step the
     optimizer takes. Train equals eval.
@@ -272,9 +272,7 @@ class DyISRU(_Scaled):
     def from_beta(
         cls, beta: float, weight: Tensor, bias: Tensor | None = None, eps: float = 1e-5
     ) -> Self:
-        """The author's x / sqrt(beta + x^2 + eps) * weight + bias as a layer:
-        scale 1, c = beta + eps.
-        """
+        """The author's x / sqrt(beta + x^2 + eps) * weight + bias: scale 1, c = beta + eps."""
         layer = cls(
             weight.shape,
             c_init=beta + eps,
@@ -318,6 +316,7 @@ class DyISRU(_Scaled):
 
 class Derf(_Pointwise):
     """functional.derf with learnable alpha, shift (1,), weight and bias (normalized_shape).
+
     [EQ-DERF]
 
     Official checkpoints load: same names, same shapes. Train equals eval.

@@ -1,6 +1,4 @@
-"""Find the norms of any model and put other layers in their place;
-carry what was trained, fit the rest.
-"""
+"""Find a model's norms, put other layers in their place, carry what was trained, fit the rest."""
 
 from normlib.surgery.replacement import Replacement, Report, replace
 

@@ -1,6 +1,4 @@
-"""Fit DyT, DyISRU and Derf to the layers that they replace:
-least squares on the rows that those see.
-"""
+"""Fit DyT, DyISRU and Derf to the layers they replace, by least squares on what those see."""
 
 import copy
 import math
@@ -75,8 +73,9 @@ def _curves(
 
 
 class _Sample:
-    """What a layer reads and writes:
-    rows drawn uniformly from all, those with the largest random keys.
+    """What a layer reads and writes, as a sample of rows.
+
+    Rows are drawn uniformly from all: those with the largest random keys.
     """
 
     def __init__(self, new: Curve) -> None:
@@ -222,9 +221,7 @@ def _double(layer: Curve) -> Curve:
 
 
 def _bend(layer: Curve, log_knee: float) -> None:
-    """Set alpha or c so that the tangent at 0 reaches the
-    level of saturation at x = knee (Derf: shift 0).
-    """
+    """Set alpha or c so that the tangent at 0 reaches the level at x = knee (Derf: shift 0)."""
     if isinstance(layer, layers.DyISRU):
         layer.log_c.fill_(2 * log_knee)
     elif isinstance(layer, layers.DyT):

@@ -60,8 +60,7 @@ def replace(
     fit_to: Iterable[Any] | None = None,
     **options: Any,
 ) -> tuple[nn.Module, Report]:
-    """Replace every layer of class old by a new one, in place;
-    when it raises, the model is untouched.
+    """Replace every layer of class old in place; when it raises, the model is untouched.
 
     >>> model = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))
     >>> model, report = surgery.replace(model, nn.LayerNorm, layers.RMSNorm)

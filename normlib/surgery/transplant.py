@@ -18,9 +18,7 @@ SAME = ("num_groups", "momentum", "track_running_stats")
 def find(
     model: nn.Module, old: type | tuple[type, ...]
 ) -> tuple[dict[nn.Module, list[str]], dict[str, str]]:
-    """The layers of exactly these classes, each with its paths;
-    and path -> reason for the other norms.
-    """
+    """The layers of exactly these classes with their paths, and path -> reason for other norms."""
     classes = old if isinstance(old, tuple) else (old,)
     if not all(isinstance(each, type) for each in classes):
         raise TypeError(
@@ -101,7 +99,8 @@ def _is_fused(layer: nn.Module) -> bool:
 
 
 def _size(layer: nn.Module) -> tuple[int, ...] | None:
-    """The shape of a norm's weight; None for a layer that is no norm:
+    """The shape of a norm's weight; None for a layer that is no norm.
+
     num_channels alone says nothing.
     """
     if not any(hasattr(layer, name) for name in ("eps", "variance_epsilon", "normalized_shape")):
