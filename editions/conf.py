@@ -36,6 +36,7 @@ html_math_renderer = "katex"
 html_favicon = "static/icon.svg"
 html_use_index = False
 html_copy_source = False
+html_show_copyright = False  # templates/page.html says it, with the licence
 html_show_sourcelink = False
 html_show_search_summary = False  # it would be fetched, which a page from file:// may not
 html_last_updated_fmt = None  # two builds of the same notebooks are the same
@@ -44,4 +45,8 @@ pygments_dark_style = "a11y-high-contrast-dark"
 
 # Colab cannot clone the course yet: there is no public address. When there is one, it goes here
 # (without the notebook's name), and each lesson gets a button.
-html_context = {"colab": ""}
+html_context = {
+    "colab": "",
+    "licence": "CC BY 4.0",  # of text and figures: LICENSE-TEXT.md
+    "licence_address": "https://creativecommons.org/licenses/by/4.0/",
+}

@@ -10,6 +10,11 @@ READY = "document.documentElement?.dataset.ready === '1'"
 DESKTOP = (1280, 900, False)
 PHONE = (390, 844, True)
 
+# What a page, or a slide, says about its licence.
+LICENCES = """((part) => [...part.querySelectorAll("a[rel=license]")].map(
+  (link) => `${link.textContent}: ${link.href}`))"""
+LICENCE = "CC BY 4.0: https://creativecommons.org/licenses/by/4.0/"
+
 # What a page says of itself. Words are looked at outside of code and of formulas.
 LOOK = r"""(() => {
   const root = document.documentElement;
@@ -40,8 +45,9 @@ LOOK = r"""(() => {
     twiceSaid: all(".caption-of-picture:not([aria-hidden=true])", (e) => e.textContent),
     openFolds: all("details.fold[open]", (e) => e.outerHTML.slice(0, 90)),
     answers: all("details.answer [id^=cell-]", (e) => e.id),
+    licences: LICENCES(document),
   };
-})()"""
+})()""".replace("LICENCES", LICENCES)
 
 # What axe needs minutes for, and finds nothing in: the inner elements of formulas (screen readers
 # read MathML instead), and the thousandth keyword in the colour of the first.

@@ -1,13 +1,11 @@
 """Every slide of every deck, as it is seen in a room: on 1280 x 720, with all its steps shown."""
 
 import json
-import re
-import shutil
+from urllib.parse import quote
 
 import pytest
 
-import lectures
-from tests.editions.site import EVERYTHING, READY
+from tests.editions.site import EVERYTHING, LICENCE, LICENCES, READY
 
 SIZE = (1280, 720)
 SMALLEST = 18  # pixels
@@ -21,7 +19,7 @@ LOOK = r"""((number) => {
   for (const element of slide.querySelectorAll("*")) {
     if (element.closest("aside, svg, .katex-mathml, .figure > *")) continue;
     const box = element.getBoundingClientRect();
-    const foot = element.closest("a.cell") ? 720 : 688;
+    const foot = element.closest("a.cell, .licence") ? 720 : 688;
     const wide = element.scrollWidth > element.clientWidth + 1 && element.tagName === "PRE";
     if (box.width && (box.right > 1241 || box.bottom > foot || box.left < 0 || wide))
       beyond.push(`${element.tagName}.${element.className} ${Math.round(box.right)} ` +
@@ -164,18 +162,39 @@ def test_a_slide_leads_to_its_cell_on_the_page_and_in_a_running_lab(tab, decks, 
         assert first.startswith(f"http://localhost:8888/lab/tree/my/{lesson}.ipynb#cell-id=")
 
 
-def test_a_deck_prints_the_same_twice_and_the_handout_has_the_notes(decks, tmp_path):
-    (tmp_path / "lectures").mkdir()
-    shutil.copytree(decks[0].parents[1] / "_static", tmp_path / "_static")
-    shutil.copy(decks[0], tmp_path / "lectures")
-    first = lectures.print_decks(tmp_path, tmp_path / "first")
-    again = lectures.print_decks(tmp_path, tmp_path / "again")
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
-    slides = decks[0].read_text("utf-8").count("<section")
-    printed, handout = map(pages, first)
-    assert printed == slides
-    assert handout >= 2 * slides  # long notes take a page more
+REFUSED = [
+    "javascript:alert(1)//",
+    "data:text/html,x",
+    "//example.org",
+    "localhost:8888",
+    "http://",
+    "",
+]
 
 
-def pages(pdf):
-    return len(re.findall(rb"/Type\s*/Page\b", pdf.read_bytes()))
+@pytest.mark.parametrize("address", REFUSED)
+def test_only_the_address_of_a_lab_is_taken_as_one(tab, decks, address):
+    links = "[...document.querySelectorAll('a.cell')].map((link) => link.href)"
+    tab.open(decks[0].as_uri(), READY)
+    to_pages = tab.run(links)
+    tab.open(f"{decks[0].as_uri()}?lab={quote(address)}", READY)
+    assert tab.run(links) == to_pages
+    assert tab.errors == [
+        f"?lab={address} is no address of a lab: it begins with http:// or https://"
+    ]
+
+
+@pytest.mark.parametrize("address", ["http://localhost:8888", "HTTPS://lab.example/course/"])
+def test_the_address_of_a_lab_may_have_a_folder_and_end_in_a_slash(tab, decks, address):
+    tab.open(f"{decks[0].as_uri()}?lab={quote(address)}", READY)
+    link = tab.run("document.querySelector('a.cell').getAttribute('href')")
+    lesson = decks[0].stem
+    assert link.startswith(f"{address.rstrip('/')}/lab/tree/my/{lesson}.ipynb#cell-id=")
+    assert tab.errors == []
+
+
+def test_the_last_slide_says_under_which_licence_the_deck_is(tab, decks):
+    for deck in decks:
+        tab.open(deck.as_uri(), READY)
+        tab.run("Reveal.slide(Reveal.getTotalSlides() - 1)")
+        assert tab.run(f"{LICENCES}(Reveal.getCurrentSlide())") == [LICENCE], deck.stem

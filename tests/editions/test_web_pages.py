@@ -10,6 +10,7 @@ from tests.editions.site import (
     CONTRAST,
     DESKTOP,
     EVERYTHING,
+    LICENCE,
     LIGHTEN,
     PHONE,
     READY,
@@ -152,6 +153,14 @@ def test_answers_and_drawing_code_are_folded(lessons):
                 assert f"cell-{name}" in hidden, visit.page
                 answers += 1
     assert answers > 20
+
+
+def test_every_page_says_under_which_licence_it_is(desktop):
+    assert every(desktop, lambda visit: visit.seen["licences"] != [LICENCE]) == {}
+    name, _, address = LICENCE.partition(": ")
+    text = (ROOT / "LICENSE-TEXT.md").read_text("utf-8")
+    assert f"({name})" in text
+    assert f"<{address}" in text
 
 
 def test_a_cold_page_is_small(desktop):

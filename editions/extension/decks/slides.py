@@ -1,5 +1,7 @@
 """From sections to slides: what comes at a click, one slide after the other, links to the cells."""
 
+from html import escape
+
 from docutils import nodes
 
 from editions.extension.cells import anchor
@@ -54,6 +56,7 @@ def flatten(app, doctree, docname):
     page = app.builder.get_relative_uri(docname, lesson)
     sections = list(doctree.findall(nodes.section))
     doctree[:] = [slide_of(section, doctree, page, lesson) for section in sections]
+    doctree[-1] += html(licence(app.config))
 
 
 def slide_of(section: nodes.section, doctree, page: str, lesson: str) -> slide:
@@ -72,6 +75,13 @@ def slide_of(section: nodes.section, doctree, page: str, lesson: str) -> slide:
         address = f'href="{page}#{anchor(cell)}" target="lesson"'
         made += html(f'<a class="cell" {address} {about}>{cell}</a>')
     return made
+
+
+def licence(config) -> str:
+    """Who may do what with the deck, at the foot of its last slide."""
+    about = config.html_context
+    link = f'<a rel="license" href="{about["licence_address"]}">{about["licence"]}</a>'
+    return f'<p class="licence">© {escape(config.copyright)}. {link}</p>'
 
 
 def html(text: str) -> nodes.raw:

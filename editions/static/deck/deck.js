@@ -15,15 +15,34 @@ function setFormula(element) {
   });
 }
 
-function linkToLab(link) {
+// Whoever sends the address of a deck must not choose what runs on a click: javascript:, data:, …
+function runningLab() {
+  const address = asked.get("lab");
+  if (/^https?:\/\/[^/]/i.test(address)) return address.replace(/\/+$/, "");
+  if (address !== null) {
+    console.error(`?lab=${address} is no address of a lab: it begins with http:// or https://`);
+  }
+  return null;
+}
+
+function linkToLab(link, lab) {
   const { notebook, cell } = link.dataset;
-  link.href = `${asked.get("lab")}/lab/tree/my/${notebook}#cell-id=${cell}`;
+  link.href = `${lab}/lab/tree/my/${notebook}#cell-id=${cell}`;
+}
+
+// A PDF travels without the pages beside it, and would tell where they lay when it was made.
+function keepOnlyLinksOfTheWeb() {
+  for (const link of document.querySelectorAll("a[href]")) {
+    if (!/^https?:/.test(link.getAttribute("href"))) link.removeAttribute("href");
+  }
 }
 
 for (const element of document.querySelectorAll(".math")) setFormula(element);
-if (asked.has("lab")) {
-  for (const link of document.querySelectorAll("a.cell")) linkToLab(link);
+const lab = runningLab();
+if (lab !== null) {
+  for (const link of document.querySelectorAll("a.cell")) linkToLab(link, lab);
 }
+if (asked.get("view") === "print") keepOnlyLinksOfTheWeb();
 
 let seconds = 0;
 for (const slide of document.querySelectorAll("[data-timing]")) {
