@@ -1,12 +1,14 @@
 """Checks of lesson 06, DyISRU: one per exercise."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from normcourse import draw
-from normcourse.checks.probes import forbid, unchanged
+from normcourse.checks.probes import call, calls, forbid
 from normcourse.checks.values import at_points, is_expression, points_of
-from normcourse.checks.verdict import Slip, exercise, expect, parts
+from normcourse.checks.verdict import Slip, exercise, expect
 from normlib import gradients
 
 
@@ -17,20 +19,25 @@ from normlib import gradients
 )
 def true_c(student) -> None:
     """student(x) -> (..., D), the sum of the squares of the others.  [EQ-DYISRU-EXACT]"""
-    for x in (draw(3, 4), 1 + draw(2, 3, 5)):
-        expect(_call(student, x), _others(x), _c_slips(x), "c")
-    outlier = torch.tensor([[3e9, 1.0, 2.0, 2.0]], dtype=torch.float64)
-    got = _call(student, outlier)
-    want = _others(outlier)
-    if (
-        isinstance(got, Tensor)
-        and got.shape == want.shape
-        and not torch.allclose(got, want, rtol=1e-9)
-    ):
-        raise Slip(
-            "at an outlier of 3e9 c is 9, and you return "
-            f"{got[0, 0].item():.3g}: total - x^2 cancels. Add up the others alone."
-        )
+    cases = [{"x": draw(3, 4)}, {"x": draw(6, seed=1)}, {"x": 1 + draw(2, 3, 5)}]
+    calls(student, _others, *cases, slips=CONSTANTS, what="c")
+    _at_outliers(student)
+
+
+def _at_outliers(student) -> None:
+    """One outlier in each row, in another place each time."""
+    rest = torch.tensor([1.0, 2.0, 2.0], dtype=torch.float64)
+    rows = [torch.cat([rest[:i], torch.tensor([3e9]).to(rest), rest[i:]]) for i in range(4)]
+    x = torch.stack(rows)
+    got = call(student, x=x)
+    want = _others(x)
+    if isinstance(got, Tensor) and got.shape == want.shape:
+        for i in range(4):
+            if not torch.allclose(got[i], want[i], rtol=1e-9):
+                raise Slip(
+                    f"at an outlier of 3e9 in place {i + 1} c is 9, and you return "
+                    f"{got[i, i].item():.3g}: total - x^2 cancels. Add up the others alone."
+                )
     expect(got, want, what="c at an outlier")
 
 
@@ -39,79 +46,92 @@ def _others(x: Tensor) -> Tensor:
     return (x.square().unsqueeze(-2) * rest).sum(-1)
 
 
-def _c_slips(x: Tensor) -> dict[str, Tensor]:
-    squares = x.square()
-    size = x.shape[-1]
-    total = squares.sum(-1, keepdim=True)
-    return {
-        "the coordinate's own square does not belong to c: the curve adds x^2 itself.": (
-            total.expand_as(x)
-        ),
-        "one c for each coordinate: keep the shape of x, "
-        "without its own square in each place.": total,
-        "one c for each coordinate, without its own square: you return one for each row.": (
-            total.squeeze(-1)
-        ),
-        "add squares, not values.": x.sum(-1, keepdim=True) - x,
-        "add squares, not absolute values.": x.abs().sum(-1, keepdim=True) - x.abs(),
-        "the sum of the others, not their mean: c is about D times the mean square.": (
-            _others(x) / (size - 1)
-        ),
-        "the sum of the others, not divided by D: c is about D times the mean square.": (
-            _others(x) / size
-        ),
-        "that is the coordinate's own square; c holds all others.": squares,
-        "that is the mean square of the row.": (total / size).expand_as(x),
-        "that is the mean c of the row: each coordinate has its own.": (
-            (total * (1 - 1 / size)).expand_as(x)
-        ),
-        "the others are in the same row: sum over the last axis, not the first.": (
-            squares.sum(0) - squares
-        ),
-        "c stands under the root already: take none.": _others(x).sqrt(),
-        "the sign is turned: the total minus its own square.": squares - total,
-        "from the sum, not from the mean, the own square is taken away.": total / size - squares,
-        "c is a sum for each row: sum over the last axis alone.": squares.sum() - squares,
-        "the own part of the sum is x^2, not x.": total - x,
-    }
+def _total(x: Tensor) -> Tensor:
+    return x.square().sum(-1, keepdim=True)
+
+
+CONSTANTS = {
+    "the coordinate's own square does not belong to c: the curve adds x^2 itself.": lambda x: (
+        _total(x).expand_as(x)
+    ),
+    "one c for each coordinate: keep the shape of x, without its own square in each place.": _total,
+    "one c for each coordinate, without its own square: you return one for each row.": lambda x: (
+        _total(x).squeeze(-1)
+    ),
+    "add squares, not values.": lambda x: x.sum(-1, keepdim=True) - x,
+    "add squares, not absolute values.": lambda x: x.abs().sum(-1, keepdim=True) - x.abs(),
+    "the sum of the others, not their mean: c is about D times the mean square.": lambda x: (
+        _others(x) / (x.shape[-1] - 1)
+    ),
+    "the sum of the others, not divided by D: c is about D times the mean square.": lambda x: (
+        _others(x) / x.shape[-1]
+    ),
+    "that is the coordinate's own square; c holds all others.": torch.square,
+    "that is the mean square of the row.": lambda x: x.square().mean(-1, keepdim=True).expand_as(x),
+    "that is the mean c of the row: each coordinate has its own.": lambda x: (
+        _others(x).mean(-1, keepdim=True).expand_as(x)
+    ),
+    "the others are in the same row: sum over the last axis, not the first.": lambda x: (
+        x.square().sum(0) - x.square()
+    ),
+    "c stands under the root already: take none.": lambda x: _others(x).sqrt(),
+    "the sign is turned: the total minus its own square.": lambda x: -_others(x),
+    "from the sum, not from the mean, the own square is taken away.": lambda x: (
+        x.square().mean(-1, keepdim=True) - x.square()
+    ),
+    "c is a sum for each row: sum over the last axis alone.": lambda x: (
+        x.square().sum() - x.square()
+    ),
+    "the own part of the sum is x^2, not x.": lambda x: _total(x) - x,
+}
 
 
 @exercise("Exercise 2 (the Bernoulli line)", "u = 1/y^{2}")
 def bernoulli(student) -> None:
     """student(x, u, d) -> du/dx for u = 1/y^2.  [EQ-BERNOULLI]"""
     x = draw(5)
-    for d, u in ((16, 0.3 + draw(5, seed=1).square()), (9, (x.square() + 2) / (9 * x.square()))):
-        x_before = x.clone()
-        u_before = u.clone()
-        got = student(x, u, d)
-        unchanged("x", x_before, x)
-        unchanged("u", u_before, u)
-        expect(got, -2 / x * (u - 1 / d), _bernoulli_slips(x, u, d), "du/dx")
+    cases = [
+        {"x": x, "u": 0.3 + draw(5, seed=1).square(), "d": 16},
+        {"x": x, "u": (x.square() + 2) / (9 * x.square()), "d": 9},
+    ]
+    calls(student, lambda x, u, d: -2 / x * (u - 1 / d), *cases, slips=BERNOULLI, what="du/dx")
 
 
-def _bernoulli_slips(x: Tensor, u: Tensor, d: int) -> dict[str, Tensor]:
+def _slope(x: Tensor, u: Tensor, d: int) -> Tensor:
+    """y', the derivative before the substitution."""
     y = u.rsqrt()
-    return {
-        "that is the article's middle line: 1/u is y^2. Multiply y'/y^3 out again: "
-        "u itself remains.": -2 / x * (1 / u - 1 / d),
-        "the sign is lost: the derivative of y^-2 is -2 y^-3 y'.": 2 / x * (u - 1 / d),
-        "the exponent's factor 2 is missing: the derivative of y^-2 is -2 y^-3 y'.": (
-            -(u - 1 / d) / x
-        ),
-        "1/D is missing: y^2/D times y^-2 leaves 1/D.": -2 / x * u,
-        "1/D, not 1: the bracket of the equation is 1 - y^2/D.": -2 / x * (u - 1),
-        "1/D, not D: the bracket of the equation is 1 - y^2/D.": -2 / x * (u - d),
-        "that is the derivative of y^-2 by y: the chain rule multiplies it by y'.": -2 * u**1.5,
-        "1/D, not 1/sqrt(D).": -2 / x * (u - d**-0.5),
-        "1/D is subtracted: the bracket of the equation is 1 - y^2/D.": -2 / x * (u + 1 / d),
-        "divide by x, do not multiply.": -2 * x * (u - 1 / d),
-        "the last term is 2/(D x): both terms of the bracket are divided by x.": -2 / x * u + 2 / d,
-        "that is y', the derivative before the substitution.": y / x * (1 - y**2 / d),
-        "that is y'/y^3: the chain rule gives -2 of it.": (u - 1 / d) / x,
-        "x is missing: y' has the factor y/x.": -2 * (u - 1 / d),
-        "y^2/D times y^-2 leaves 1/D: no u is left in the last term.": -2 / x * (u - u / d),
-        "in the bracket of y' stands y^2, and y^2 is 1/u.": -2 * u / x * (1 - u / d),
-    }
+    return y / x * (1 - y**2 / d)
+
+
+BERNOULLI = {
+    "that is the article's middle line: 1/u is y^2. Multiply y'/y^3 out again: "
+    "u itself remains.": lambda x, u, d: -2 / x * (1 / u - 1 / d),
+    "the sign is lost: the derivative of y^-2 is -2 y^-3 y'.": lambda x, u, d: 2 / x * (u - 1 / d),
+    "the exponent's factor 2 is missing: the derivative of y^-2 is -2 y^-3 y'.": (
+        lambda x, u, d: -(u - 1 / d) / x
+    ),
+    "1/D is missing: y^2/D times y^-2 leaves 1/D.": lambda x, u, d: -2 / x * u,
+    "1/D, not 1: the bracket of the equation is 1 - y^2/D.": lambda x, u, d: -2 / x * (u - 1),
+    "1/D, not D: the bracket of the equation is 1 - y^2/D.": lambda x, u, d: -2 / x * (u - d),
+    "that is the derivative of y^-2 by y: the chain rule multiplies it by y'.": (
+        lambda x, u, d: -2 * u**1.5
+    ),
+    "1/D, not 1/sqrt(D).": lambda x, u, d: -2 / x * (u - d**-0.5),
+    "1/D is subtracted: the bracket of the equation is 1 - y^2/D.": lambda x, u, d: (
+        -2 / x * (u + 1 / d)
+    ),
+    "divide by x, do not multiply.": lambda x, u, d: -2 * x * (u - 1 / d),
+    "the last term is 2/(D x): both terms of the bracket are divided by x.": lambda x, u, d: (
+        -2 / x * u + 2 / d
+    ),
+    "that is y', the derivative before the substitution.": _slope,
+    "that is y'/y^3: the chain rule gives -2 of it.": lambda x, u, d: (u - 1 / d) / x,
+    "x is missing: y' has the factor y/x.": lambda x, u, d: -2 * (u - 1 / d),
+    "y^2/D times y^-2 leaves 1/D: no u is left in the last term.": lambda x, u, d: (
+        -2 / x * (u - u / d)
+    ),
+    "in the bracket of y' stands y^2, and y^2 is 1/u.": lambda x, u, d: -2 * u / x * (1 - u / d),
+}
 
 
 @exercise("Exercise 3 (another exponent)", r"y' = \frac{y}{x} ( 1 - (y/a)^{4} )", "x > 0")
@@ -191,67 +211,94 @@ def _solves(answer) -> bool:
 )
 def backward_log(student) -> None:
     """student(dy, x, log_c, scale) -> (dx, dlog_c), log_c of shape (1,).  [EQ-DYISRU-GRAD]"""
-    student = forbid(student, "autograd", "normlib")
-    for shape, scale in (((3, 4), 2.0), ((2, 3, 5), 1.5)):
-        dy = draw(*shape)
-        x = 1 + draw(*shape, seed=1)
-        log_c = torch.tensor([0.7], dtype=torch.float64)
-        before = [t.clone() for t in (dy, x, log_c)]
-        got_dx, got_dlog = parts(student(dy, x, log_c, scale), "dx", "dlog_c")
-        for name, old, new in zip(("dy", "x", "log_c"), before, (dy, x, log_c), strict=True):
-            unchanged(name, old, new)
+    cases = [
+        _log_case(3, 4, log_c=0.7, scale=2.0),
+        _log_case(6, log_c=0.2, scale=0.6),
+        _log_case(2, 3, 5, log_c=-0.4, scale=1.5),
+    ]
+    slips = {f"dx: {text}": _with(dx=wrong) for text, wrong in DX.items()}
+    slips |= {f"dlog_c: {text}": _with(dlog_c=wrong) for text, wrong in DLOG.items()}
+    watched = forbid(student, "autograd", "normlib")
+    calls(watched, _with(), *cases, slips=slips, what=("dx", "dlog_c"))
+
+
+def _log_case(*shape: int, log_c: float, scale: float) -> dict:
+    return {
+        "dy": draw(*shape),
+        "x": 1 + draw(*shape, seed=1),
+        "log_c": torch.tensor([log_c], dtype=torch.float64),
+        "scale": scale,
+    }
+
+
+def _with(dx: Callable | None = None, dlog_c: Callable | None = None) -> Callable:
+    """The right answer, but for what is given; wrong functions take dy, x, c, scale."""
+
+    def answer(dy: Tensor, x: Tensor, log_c: Tensor, scale: float) -> tuple[Tensor, Tensor]:
         c = log_c.exp()
-        dx, dc = gradients.dyisru_backward(dy, x, c, scale=scale)
-        expect(got_dx, dx, _dx_slips(dy, x, log_c, scale), "dx")
-        expect(got_dlog, dc * c, _dlog_slips(dy, x, c, dc, scale), "dlog_c")
+        right, dc = gradients.dyisru_backward(dy, x, c, scale=scale)
+        first = right if dx is None else dx(dy, x, c, scale)
+        return first, dc * c if dlog_c is None else dlog_c(dy, x, c, scale)
+
+    return answer
 
 
-def _dx_slips(dy: Tensor, x: Tensor, log_c: Tensor, scale: float) -> dict[str, Tensor]:
-    c = log_c.exp()
-    square = x.square() + c
-    by_log = scale * log_c / (x.square() + log_c) ** 1.5
-    return {
-        "dy is missing: multiply by what comes from above.": scale * c / square**1.5,
-        "the scale is missing.": dy * c / square**1.5,
-        "the exponent is 3/2: x^2 + c comes once from the quotient and once from its root.": dy
-        * scale
-        * c
-        / square**0.5,
-        "that holds the root fixed: x is under the root too.": dy * scale / square.sqrt(),
-        "c is missing in the numerator: x^2 + c - x^2 = c.": dy * scale / square**1.5,
-        "the root of c stands in the numerator: c itself belongs there.": (
-            dy * scale * c.sqrt() / square**1.5
-        ),
-        "the sign is turned: the curve rises everywhere.": -dy * scale * c / square**1.5,
-        "you use log_c for c: c = exp(log_c).": dy * by_log,
-        "the exponent is 3/2, not 2.": dy * scale * c / square**2,
-    }
+def _power(x: Tensor, c: Tensor, exponent: float = 1.5) -> Tensor:
+    return (x.square() + c) ** exponent
 
 
-def _dlog_slips(dy: Tensor, x: Tensor, c: Tensor, dc: Tensor, scale: float) -> dict[str, Tensor]:
-    terms = -dy * scale * x / (x.square() + c) ** 1.5 / 2
-    total = terms.sum().reshape(1)
-    return {
-        "that is dL/dc: one factor is left, dc/dlog_c = c.": total,
-        "divided by c: dc/dlog_c = c multiplies.": total / c,
-        "the sign is lost: a larger c makes the output smaller.": -total * c,
-        "the sign is lost, and dc/dlog_c = c is missing.": -total,
-        "the 1/2 of the root is missing.": 2 * total * c,
-        "log_c is one number: sum over all rows and features.": terms * c,
-        "you took the mean: the gradient of one shared number is a sum.": total * c / x.numel(),
-        "dy is missing under the sum.": (
-            (-scale * x / (x.square() + c) ** 1.5 / 2).sum().reshape(1) * c
-        ),
-        "the scale is missing.": total * c / scale,
-        "log_c has shape (1,), and so has its gradient.": (total * c).squeeze(),
-        "x is missing: the derivative of x (x^2 + c)^(-1/2) in c keeps x.": (
-            (-dy * scale / (x.square() + c) ** 1.5 / 2).sum().reshape(1) * c
-        ),
-    }
+def _by_c(dy: Tensor, x: Tensor, c: Tensor, scale: float) -> Tensor:
+    """What each number brings to the gradient at c."""
+    return -dy * scale * x / _power(x, c) / 2
 
 
-def _call(student, x: Tensor) -> Tensor:
-    before = x.clone()
-    got = student(x)
-    unchanged("x", before, x)
-    return got
+def _sum(terms: Tensor) -> Tensor:
+    return terms.sum().reshape(1)
+
+
+DX = {
+    "dy is missing: multiply by what comes from above.": lambda dy, x, c, s: s * c / _power(x, c),
+    "the scale is missing.": lambda dy, x, c, s: dy * c / _power(x, c),
+    "the exponent is 3/2: x^2 + c comes once from the quotient and once from its root.": (
+        lambda dy, x, c, s: dy * s * c / _power(x, c, 0.5)
+    ),
+    "that holds the root fixed: x is under the root too.": lambda dy, x, c, s: (
+        dy * s / _power(x, c, 0.5)
+    ),
+    "c is missing in the numerator: x^2 + c - x^2 = c.": lambda dy, x, c, s: dy * s / _power(x, c),
+    "the root of c stands in the numerator: c itself belongs there.": lambda dy, x, c, s: (
+        dy * s * c.sqrt() / _power(x, c)
+    ),
+    "the sign is turned: the curve rises everywhere.": lambda dy, x, c, s: (
+        -dy * s * c / _power(x, c)
+    ),
+    "you use log_c for c: c = exp(log_c).": lambda dy, x, c, s: (
+        dy * s * c.log() / _power(x, c.log())
+    ),
+    "the exponent is 3/2, not 2.": lambda dy, x, c, s: dy * s * c / _power(x, c, 2),
+}
+DLOG = {
+    "that is dL/dc: one factor is left, dc/dlog_c = c.": lambda *case: _sum(_by_c(*case)),
+    "divided by c: dc/dlog_c = c multiplies.": lambda dy, x, c, s: _sum(_by_c(dy, x, c, s)) / c,
+    "the sign is lost: a larger c makes the output smaller.": lambda dy, x, c, s: (
+        -_sum(_by_c(dy, x, c, s)) * c
+    ),
+    "the sign is lost, and dc/dlog_c = c is missing.": lambda *case: -_sum(_by_c(*case)),
+    "the 1/2 of the root is missing.": lambda dy, x, c, s: 2 * _sum(_by_c(dy, x, c, s)) * c,
+    "log_c is one number: sum over all rows and features.": lambda dy, x, c, s: (
+        _by_c(dy, x, c, s) * c
+    ),
+    "you took the mean: the gradient of one shared number is a sum.": lambda dy, x, c, s: (
+        _sum(_by_c(dy, x, c, s)) * c / x.numel()
+    ),
+    "dy is missing under the sum.": lambda dy, x, c, s: (
+        _sum(_by_c(torch.ones_like(dy), x, c, s)) * c
+    ),
+    "the scale is missing.": lambda dy, x, c, s: _sum(_by_c(dy, x, c, 1.0)) * c,
+    "log_c has shape (1,), and so has its gradient.": lambda dy, x, c, s: (
+        _by_c(dy, x, c, s) * c
+    ).sum(),
+    "x is missing: the derivative of x (x^2 + c)^(-1/2) in c keeps x.": lambda dy, x, c, s: (
+        _sum(_by_c(dy, x, c, s) / x) * c
+    ),
+}

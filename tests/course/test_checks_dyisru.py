@@ -1,10 +1,14 @@
 """The checks of lesson 06 name the slips people make, and accept what is right in another form."""
 
+from functools import partial
+
+import numpy as np
 import pytest
 import sympy
 import torch
 
 from normcourse.checks import dyisru as check
+from normlib import gradients
 from tests.course.solutions import wrong_answers_are_named
 
 X, A, C = sympy.symbols("x a c", positive=True)
@@ -50,7 +54,29 @@ def c_in_place(x):
     return total(x) - x.square_()
 
 
+def first_place_alone(x):
+    """Exact where the outlier stands first."""
+    c = total(x) - x.square()
+    c[..., 0] = x[..., 1:].square().sum(-1)
+    return c
+
+
+def first_and_last_place_alone(x):
+    c = first_place_alone(x)
+    c[..., -1] = x[..., :-1].square().sum(-1)
+    return c
+
+
 CONSTANTS = {
+    "an outlier in the first place": (first_place_alone, "an outlier of 3e9 in place 2 c is 9"),
+    "an outlier in the first or last place": (
+        first_and_last_place_alone,
+        "an outlier of 3e9 in place 2",
+    ),
+    "two dimensions at least": (
+        lambda x: others(x.flatten(0, -2)).view_as(x),
+        "for x of shape (6,)",
+    ),
     "with its own": (lambda x: total(x).expand_as(x), "own square does not belong"),
     "one a row, keepdim": (total, "keep the shape of x"),
     "one a row": (lambda x: x.square().sum(-1), "one for each row"),
@@ -112,13 +138,33 @@ def with_log(dy, x, c, scale):
 
 
 def by_autograd(dy, x, log_c, scale):
-    x, log_c = x.clone().requires_grad_(), log_c.clone().requires_grad_()
-    y = scale * x * torch.rsqrt(x.square() + log_c.exp())
+    x = x.clone().requires_grad_()
+    log_c = log_c.clone().requires_grad_()
+    y = scale * x / torch.sqrt(x.square() + log_c.exp())
     return torch.autograd.grad(y, (x, log_c), dy)
+
+
+def by_vjp(dy, x, log_c, scale):
+    def layer(x, log_c):
+        return scale * x / torch.sqrt(x.square() + log_c.exp())
+
+    return torch.func.vjp(layer, x, log_c)[1](dy)
+
+
+def by_normlib(dy, x, log_c, scale):
+    dx, dc = gradients.dyisru_backward(dy, x, log_c.exp(), scale=scale)
+    return dx, dc * log_c.exp()
 
 
 BACKWARDS = {
     "autograd": (by_autograd, "without autograd"),
+    "vjp": (by_vjp, "without autograd"),
+    "the library": (by_normlib, "without normlib"),
+    # the slip of the first case alone: in the others the scale is there
+    "no scale, once": (
+        backward(lambda dy, x, c, s: dy * (1 if x.dim() == 2 else s) * c / (x**2 + c) ** 1.5),
+        "dx is off by",
+    ),
     "no dy": (backward(lambda dy, x, c, s: s * c / (x**2 + c) ** 1.5), "dy is missing: multiply"),
     "no scale": (backward(lambda dy, x, c, s: dy * c / (x**2 + c) ** 1.5), "the scale is missing"),
     "power 1/2": (
@@ -194,6 +240,68 @@ CASES = {
 
 
 test_a_wrong_answer_is_named = wrong_answers_are_named(CASES)
+
+
+def by_cumulative_sums(x):
+    squares = x.square()
+    before = squares.cumsum(-1).roll(1, -1)
+    before[..., 0] = 0
+    after = squares.flip(-1).cumsum(-1).roll(1, -1)
+    after[..., 0] = 0
+    return before + after.flip(-1)
+
+
+def by_loops(x):
+    columns = [
+        torch.cat([x[..., :i], x[..., i + 1 :]], -1).square().sum(-1) for i in range(x.shape[-1])
+    ]
+    return torch.stack(columns, -1)
+
+
+def by_numpy(x):
+    squares = x.numpy() ** 2
+    size = squares.shape[-1]
+    others = [np.delete(squares, i, axis=-1).sum(-1) for i in range(size)]
+    return torch.from_numpy(np.stack(others, -1))
+
+
+def by_where(x):
+    diagonal = torch.eye(x.shape[-1], dtype=torch.bool)
+    return torch.where(diagonal, 0.0, x.square()[..., None, :]).sum(-1)
+
+
+def by_matrix(x):
+    return x.square() @ (1 - torch.eye(x.shape[-1], dtype=x.dtype))
+
+
+@pytest.mark.parametrize(
+    "constants", [by_cumulative_sums, by_loops, by_numpy, by_where, by_matrix, others]
+)
+def test_any_sum_of_the_others_will_do(constants):
+    assert check.true_c(constants).startswith("[ok]")
+
+
+def by_chain(dy, x, log_c, scale):
+    c = torch.exp(log_c)
+    root = torch.sqrt(x * x + c)
+    dx = dy * scale * (1 / root - x * x / root**3)
+    dlog_c = torch.einsum("...i,...i->", dy, -scale * x / root**3 / 2) * c
+    return [dx, dlog_c]
+
+
+def by_y(dy, x, log_c, scale):
+    y = scale * x * torch.rsqrt(x.square() + log_c.exp())
+    share = 1 - (y / scale) ** 2  # c / (x^2 + c)
+    return dy * y / x * share, (-dy * y * share / 2).sum()[None]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [backward(), by_chain, by_y, partial(by_y), torch.compile(by_chain, backend="eager")],
+    ids=["direct", "chain", "y", "partial", "compiled"],
+)
+def test_any_form_of_the_backward_pass_will_do(answer):
+    assert check.backward_log(answer).startswith("[ok]")
 
 
 RIGHT = {
