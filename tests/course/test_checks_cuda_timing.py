@@ -2,6 +2,7 @@
 
 import statistics
 
+import numpy
 import pytest
 import torch
 from torch.nn import functional as F
@@ -24,6 +25,7 @@ TIMES = {
     "upside down": (1e6 / RIGHT, "turn it round"),
     "the bytes": (2 * 32_768 * 4_096 * 2, "those are the bytes"),
     "what was measured": (185, "what was measured"),
+    "half a gigabyte": (149, "two tensors of 2^28 bytes are 537 MB"),
     "a list": ([RIGHT], "expected a number"),
     "something": (100.0, "off by"),
 }
@@ -136,6 +138,10 @@ def marks_after_the_call(device, run):
     return device.elapsed(first, last)
 
 
+def trimmed(times):
+    return statistics.mean(sorted(times)[1:-1])
+
+
 def habit(**settings):
     return lambda device, run: bench(device, run, **settings)
 
@@ -151,6 +157,9 @@ STOPWATCHES = {
     "flush inside": (habit(flush="inside"), "flush is between your marks"),
     "no warm-up": (habit(warm_up=False, average=statistics.mean), "first call is in your average"),
     "mean": (habit(average=statistics.mean), "take the median"),
+    "mean of five": (habit(average=statistics.mean, rounds=5), "take the median"),
+    "mean of six": (habit(average=statistics.mean, rounds=6), "take the median"),
+    "mean without the ends": (habit(average=trimmed, rounds=15), "take the median"),
     "ten calls": (habit(calls=10), "lie in the cache"),
     "milliseconds": (lambda device, run: 1e3 * bench(device, run), "not milliseconds"),
     "microseconds": (lambda device, run: 1e6 * bench(device, run), "not microseconds"),
@@ -185,7 +194,23 @@ def test_a_device_that_waits_for_the_host_is_named():
     assert "the device waits for the host" in check.stopwatch(waits_before_the_call)
 
 
-@pytest.mark.parametrize("settings", [{"warm_up": False}, {"rounds": 101}], ids=str)
+@pytest.mark.parametrize("warm_up", [True, False])
+@pytest.mark.parametrize("rounds", [5, 6, 7, 8, 9, 10, 15, 30])
+def test_a_median_stands_the_disturbed_calls_at_any_number_of_rounds(rounds, warm_up):
+    assert check.stopwatch(habit(rounds=rounds, warm_up=warm_up)).startswith("[ok]")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"warm_up": False},
+        {"rounds": 101},
+        {"average": lambda times: float(numpy.median(times))},
+        {"average": lambda times: torch.tensor(times, dtype=torch.float64).median()},
+        {"average": lambda times: sorted(times)[len(times) // 2]},
+    ],
+    ids=["no warm-up", "101 rounds", "numpy", "torch", "sorted"],
+)
 def test_what_gives_the_right_time_is_right(settings):
     assert check.stopwatch(habit(**settings)).startswith("[ok]")
 
@@ -205,6 +230,18 @@ def unmasked(x, w, b, e):
     mean, empty = x.float().mean(-1, keepdim=True), block(x) - x.shape[-1]
     square = (x.float() - mean).square().sum(-1, keepdim=True) + empty * mean.square()
     return norm(x, w, b, e, square=square)
+
+
+def both_over_block_unmasked(x, w, b, e):
+    mean = x.float().sum(-1, keepdim=True) / block(x)
+    square = (x.float() - mean).square().sum(-1, keepdim=True)
+    square = square + (block(x) - x.shape[-1]) * mean.square()
+    return norm(x, w, b, e, mean=mean, square=square, divide_by=block(x))
+
+
+def right_only_when_packed(x, w, b, e):
+    """One slip where rows lie side by side, another where they do not."""
+    return norm(x, w, 0 * b, e) if x.is_contiguous() else norm(x, w, b, 0.0)
 
 
 def one_pass(x, w, b, e):
@@ -236,6 +273,13 @@ KERNELS = {
         lambda x, w, b, e: norm(x, w, b, e, mean=x.float().sum(-1, keepdim=True) / block(x)),
         "not by BLOCK",
     ),
+    "both over BLOCK": (
+        lambda x, w, b, e: norm(
+            x, w, b, e, mean=x.float().sum(-1, keepdim=True) / block(x), divide_by=block(x)
+        ),
+        "mean and variance divide by dim, the row's length",
+    ),
+    "both over BLOCK, no mask": (both_over_block_unmasked, "and the empty lanes count"),
     "variance over BLOCK": (
         lambda x, w, b, e: norm(x, w, b, e, divide_by=block(x)),
         "variance divides by dim, not by BLOCK",
@@ -270,6 +314,7 @@ KERNELS = {
     "row 0": (lambda x, w, b, e: norm(x[:1].expand_as(x), w, b, e), "reads row 0"),
     "stride": (ignores_the_stride, "x.stride(0)"),
     "one pass": (one_pass, "the variance is lost"),
+    "two slips, each in one case": (right_only_when_packed, "the output is off by"),
     "stays float32": (lambda x, w, b, e: norm(x.float(), w, b, e), "dtype torch.float32"),
     "stays float64": (lambda x, w, b, e: norm(x, w, b, e).double(), "dtype torch.float64"),
     "never widened": (never_widened, "widen what you load"),
@@ -283,8 +328,22 @@ def test_wrong_kernel_is_named(answer, message):
     assert verdict.startswith("[x]") and message in verdict
 
 
-def test_another_right_kernel_is_right():
-    assert check.layer_norm_kernel(norm).startswith("[ok]")
+def by_var_mean(x, w, b, e):
+    var, mean = torch.var_mean(x.float(), -1, correction=0, keepdim=True)
+    return torch.addcmul(b.float(), (x - mean) / (var + e).sqrt(), w.float()).to(x)
+
+
+def by_rows(x, w, b, e):
+    y = torch.empty(x.shape, dtype=x.dtype)
+    for row, out in zip(x, y, strict=True):
+        centred = row.float() - row.float().mean()
+        out.copy_(centred / torch.sqrt(centred @ centred / len(row) + e) * w + b)
+    return y
+
+
+@pytest.mark.parametrize("kernel", [norm, by_var_mean, by_rows])
+def test_another_right_kernel_is_right(kernel):
+    assert check.layer_norm_kernel(kernel).startswith("[ok]")
 
 
 LIES = {
