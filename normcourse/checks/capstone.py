@@ -13,10 +13,9 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
-from normcourse import measures, training
-from normcourse.checks.probes import call, calls
-from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, exercise, expect, parts
+from normcourse import draw, measures, training
+from normcourse.checks.probes import calls
+from normcourse.checks.verdict import Slip, exercise
 
 
 def _final(run: Mapping) -> float:
@@ -73,22 +72,37 @@ LEAKS = {  # the score by which each wrong rate is the best
 def fair_rate(student) -> None:
     """student(runs): the rate with the best mean validation count at the end of its tuning runs."""
     runs = made_up_runs()[::-1]  # of equals the lower comes last
-    got = student([dict(run, validation=list(run["validation"])) for run in runs])
-    grouped = {
-        rate: [run for run in runs if run["lr"] == rate] for rate in {run["lr"] for run in runs}
-    }
-    slips = {
-        text: max(sorted(grouped), key=lambda r: score(grouped[r])) for text, score in LEAKS.items()
-    }
-    slips["of two equal rates take the lower."] = 0.005
-    slips["that is the largest rate; nothing chose it."] = max(grouped)
-    slips["that is a count of right digits; return the rate that earned it."] = 351.0
-    expect(got, 0.003, slips, "the rate")
-    fewer = [run for run in runs if run["lr"] not in (0.003, 0.005)]
-    expect(student(fewer), 0.015, what="the rate when 0.003 and 0.005 were not tried")
+    others = [run for run in runs if run["lr"] not in (0.003, 0.005)]
     shorter = [run for run in runs if (run["lr"], run["seed"]) != (0.003, 102)]
-    adds_up = {"a rate that was tried with fewer seeds is not worse: take the mean, no sum.": 0.005}
-    expect(student(shorter), 0.003, adds_up, "the rate when 0.003 has two tuning runs")
+    fair = _over("tuning", _final)
+    slips = {text: _best(score) for text, score in LEAKS.items()} | {
+        "of two equal rates take the lower.": lambda runs: max(
+            sorted(_by_rate(runs), reverse=True), key=lambda rate: fair(_by_rate(runs)[rate])
+        ),
+        "that is the largest rate; nothing chose it.": lambda runs: max(_by_rate(runs)),
+        "that is a count of right digits; return the rate that earned it.": lambda runs: max(
+            map(fair, _by_rate(runs).values())
+        ),
+        "a rate that was tried with fewer seeds is not worse: take the mean, no sum.": _best(
+            _over("tuning", _final, sum)
+        ),
+    }
+    cases = [{"runs": runs}, {"runs": others}, {"runs": shorter}]
+    calls(student, _best(fair), *cases, slips=slips, what="the rate")
+
+
+def _by_rate(runs: list[dict]) -> dict[float, list[dict]]:
+    return {rate: [run for run in runs if run["lr"] == rate] for rate in {r["lr"] for r in runs}}
+
+
+def _best(score: Callable) -> Callable:
+    """The lowest rate whose runs have the best score."""
+
+    def rate(runs: list[dict]) -> float:
+        grouped = _by_rate(runs)
+        return max(sorted(grouped), key=lambda rate: score(grouped[rate]))
+
+    return rate
 
 
 def made_up_runs() -> list[dict]:
@@ -134,79 +148,99 @@ def made_up_runs() -> list[dict]:
 FIRST = torch.tensor([361.0, 352.0, 329.0, 366.0, 343.0], dtype=torch.float64)
 SECOND = torch.tensor([350.0, 347.0, 322.0, 351.0, 345.0], dtype=torch.float64)
 T = 2.776  # 97.5 % point of Student's t with 4 degrees of freedom
-HALVES = {  # v: a, b, their differences d
+HALVES = {  # v: a, b, their differences d, their number n, t
     "the seeds are paired: take the spread of the differences, not of each norm.": (
-        lambda v: T * ((v.a.var() + v.b.var()) / 5).sqrt()
+        lambda v: v.t * ((v.a.var() + v.b.var()) / v.n).sqrt()
     ),
     "that is where single differences lie; the mean of n has a spread smaller by sqrt(n).": (
-        lambda v: T * v.d.std()
+        lambda v: v.t * v.d.std()
     ),
-    "divide the squares by n - 1: the mean was taken from the same five.": (
-        lambda v: T * v.d.std(correction=0) / 5**0.5
+    "divide the squares by n - 1: the mean was taken from the same seeds.": (
+        lambda v: v.t * v.d.std(correction=0) / v.n**0.5
     ),
-    "1.96 is for a known spread; with five seeds use t.": lambda v: 1.96 * v.d.std() / 5**0.5,
-    "that is the standard error; multiply by t.": lambda v: v.d.std() / 5**0.5,
-    "divide by sqrt(n), not by n.": lambda v: T * v.d.std() / 5,
-    "divide by sqrt(n); n - 1 is already in the standard deviation.": lambda v: T * v.d.std() / 2,
+    "1.96 is for a known spread; with few seeds use t.": lambda v: 1.96 * v.d.std() / v.n**0.5,
+    "that is the standard error; multiply by t.": lambda v: v.d.std() / v.n**0.5,
+    "divide by sqrt(n), not by n.": lambda v: v.t * v.d.std() / v.n,
+    "divide by sqrt(n); n - 1 is already in the standard deviation.": lambda v: (
+        v.t * v.d.std() / (v.n - 1) ** 0.5
+    ),
     "that is the range's half; it covers no stated share.": lambda v: (v.d.max() - v.d.min()) / 2,
     "the interval reaches t * s / sqrt(n) to EACH side; yours is half as wide.": (
-        lambda v: T * v.d.std() / 5**0.5 / 2
+        lambda v: v.t * v.d.std() / v.n**0.5 / 2
     ),
     "that is the spread of a alone; take that of the differences.": (
-        lambda v: T * v.a.std() / 5**0.5
+        lambda v: v.t * v.a.std() / v.n**0.5
     ),
-    "that is a variance; take its root.": lambda v: T * v.d.var() / 5**0.5,
-    "2.132 is the one-sided point; an interval has two ends.": lambda v: 2.132 * v.d.std() / 5**0.5,
+    "that is a variance; take its root.": lambda v: v.t * v.d.var() / v.n**0.5,
+    "2.132 is the one-sided point; an interval has two ends.": lambda v: (
+        2.132 * v.d.std() / v.n**0.5
+    ),
+    "the number of seeds is not always 5: take it from a.": lambda v: v.t * v.d.std() / 5**0.5,
+    "t is an argument, and not always 2.776.": lambda v: T * v.d.std() / v.n**0.5,
+    "a pair is one seed: do not sort.": lambda v: (
+        v.t * (v.a.sort().values - v.b.sort().values).std() / v.n**0.5
+    ),
+}
+MIDDLES = {
+    "mean: that is b - a; positive must mean that a is better.": lambda v: -v.d.mean(),
+    "mean: keep the signs of the differences.": lambda v: v.d.abs().mean(),
+    "mean: that is the median.": lambda v: v.d.median(),
+    "mean: that is the sum; divide by the number of seeds.": lambda v: v.d.sum(),
+    "mean: the order of the three is (mean, low, high); yours begins with low.": (
+        lambda v: v.d.mean() - _half(v)
+    ),
+}
+ENDS = {  # the name of an end, its sign, the other's name: what stands in its place
+    "{end}: the ends are exchanged, that is {other}.": lambda v, sign: v.d.mean() - sign * _half(v),
+    "{end}: that is half the width; take it off the mean, and add it.": lambda v, sign: _half(v),
+    "{end}: that is the outermost single difference, not the end of an interval.": (
+        lambda v, sign: v.d.max() if sign > 0 else v.d.min()
+    ),
 }
 
 
 @exercise("Exercise 2 (a paired interval)")
 def interval(student) -> None:
     """student(a, b, t) -> (mean, low, high) of a - b over the seeds."""
-    v = SimpleNamespace(a=FIRST, b=SECOND, d=FIRST - SECOND)
-    middle = v.d.mean().item()
-    half = (T * v.d.std() / 5**0.5).item()
-    got = parts(call(student, a=FIRST, b=SECOND, t=T), "mean", "low", "high")
-    slips = {
-        "mean: that is b - a; positive must mean that a is better.": -middle,
-        "mean: keep the signs of the differences.": v.d.abs().mean().item(),
-        "mean: that is the median.": v.d.median().item(),
-        "mean: that is the sum; divide by the number of seeds.": v.d.sum().item(),
-        "mean: the order of the three is (mean, low, high); yours begins with low.": middle - half,
-    }
-    expect(got[0], middle, slips, "mean")
-    for value, sign, end, other in ((got[1], -1, "low", "high"), (got[2], 1, "high", "low")):
-        ends = {message: middle + sign * wrong(v).item() for message, wrong in HALVES.items()}
-        ends[f"{end}: the ends are exchanged, that is {other}."] = middle - sign * half
-        ends[f"{end}: that is half the width; take it off the mean, and add it."] = half
-        single = (sign * v.d).max().item() * sign
-        ends[f"{end}: that is the outermost single difference, not the end of an interval."] = (
-            single
+    cases = [
+        {"a": FIRST, "b": SECOND, "t": T},
+        {"a": FIRST[:3], "b": SECOND[2:], "t": 4.303},  # sizes that do not go together
+        {"a": FIRST.flip(0), "b": 2 * SECOND - FIRST, "t": 1.1},
+    ]
+    calls(student, _triple(), *cases, slips=_triples(), what=("mean", "low", "high"))
+
+
+def _half(v: SimpleNamespace) -> Tensor:
+    return v.t * v.d.std() / v.n**0.5
+
+
+def _triple(middle=None, low=None, high=None) -> Callable:
+    """The right answer, but for what is given: functions of v."""
+
+    def answer(a: Tensor, b: Tensor, t: float) -> tuple[float, float, float]:
+        v = SimpleNamespace(a=a, b=b, d=a - b, n=len(a), t=t)
+        middle_ = v.d.mean() if middle is None else middle(v)
+        low_ = v.d.mean() - _half(v) if low is None else low(v)
+        high_ = v.d.mean() + _half(v) if high is None else high(v)
+        return middle_.item(), low_.item(), high_.item()
+
+    return answer
+
+
+def _triples() -> dict[str, Callable]:
+    slips = {message: _triple(middle=wrong) for message, wrong in MIDDLES.items()}
+    for message, half in HALVES.items():
+        slips[message] = _triple(
+            low=lambda v, half=half: v.d.mean() - half(v),
+            high=lambda v, half=half: v.d.mean() + half(v),
         )
-        expect(value, middle + sign * half, ends, end)
-    _three_seeds(student)
-
-
-def _three_seeds(student) -> None:
-    """Another number of seeds, another t, and pairs whose sizes do not go together."""
-    a = FIRST[:3]
-    b = SECOND[2:]
-    t = 4.303
-    d = a - b
-    apart = a.sort().values - b.sort().values
-    error = d.std() / 3**0.5
-    halves = {
-        "the number of seeds is not always 5: take it from a.": t * d.std() / 5**0.5,
-        "t is an argument, and not always 2.776.": T * error,
-        "a pair is one seed: do not sort.": t * apart.std() / 3**0.5,
-    }
-    middle = d.mean().item()
-    half = (t * error).item()
-    got = parts(call(student, a=a, b=b, t=t), "mean", "low", "high")
-    expect(got[0], middle, what="mean for three seeds")
-    for value, sign, end in ((got[1], -1, "low"), (got[2], 1, "high")):
-        slips = {message: middle + sign * wrong.item() for message, wrong in halves.items()}
-        expect(value, middle + sign * half, slips, f"{end} for three seeds and t = {t}")
+        slips[f"high: {message}"] = _triple(high=lambda v, half=half: v.d.mean() + half(v))
+    for message, wrong in ENDS.items():
+        low = message.format(end="low", other="high")
+        high = message.format(end="high", other="low")
+        slips[low] = _triple(low=lambda v, wrong=wrong: wrong(v, -1))
+        slips[high] = _triple(high=lambda v, wrong=wrong: wrong(v, 1))
+    return slips
 
 
 def _in_order(p: Tensor, factors: Tensor) -> Tensor:
@@ -226,6 +260,15 @@ def _by(p: Tensor, factors: Tensor, order: Tensor) -> Tensor:
     return torch.empty_like(p).index_copy_(0, order, corrected)
 
 
+def _after_its_neighbour(p: Tensor) -> Tensor:
+    """Each product at least the one before it, but no more than that."""
+    order = p.argsort(stable=True)
+    products = _down(p) * p[order]
+    before = torch.cat([products[:1], products[:-1]])
+    corrected = torch.maximum(products, before).clamp(max=1)
+    return torch.empty_like(p).index_copy_(0, order, corrected)
+
+
 CORRECTIONS = {  # p: the probabilities
     "that is Bonferroni's correction, k for each; Holm's second factor is k - 1.": (
         lambda p: (len(p) * p).clamp(max=1)
@@ -235,6 +278,8 @@ CORRECTIONS = {  # p: the probabilities
     "the corrected ones may not fall: none is smaller than the one before it.": (
         lambda p: _in_order(p, _down(p)).clamp(max=1)
     ),
+    "the corrected ones may not fall: compare with the VALUE that the one before it got, not with "
+    "its product (cummax does).": _after_its_neighbour,
     "a probability is at most 1.": lambda p: torch.empty_like(p).index_copy_(
         0, p.argsort(stable=True), (_down(p) * p.sort(stable=True).values).cummax(0).values
     ),
@@ -280,98 +325,182 @@ def holm(student) -> None:
     cases = [
         {"p": torch.tensor([0.012, 0.9, 0.001, 0.3, 0.013, 0.6], dtype=torch.float64)},
         {"p": torch.tensor([0.2, 0.03, 0.04], dtype=torch.float64)},
+        # three products that fall one after the other
+        {"p": torch.tensor([0.023, 0.02, 0.3, 0.022, 0.021], dtype=torch.float64)},
     ]
     calls(student, measures.holm, *cases, slips=CORRECTIONS)
 
 
-MARGIN = 2.0
-T10 = 2.262  # 97.5 % point of Student's t with 9 degrees of freedom
-NOISE = torch.tensor([1.2, -0.7, 0.4, -1.5, 0.9, -0.2, 1.1, -1.3, 0.6, -0.5], dtype=torch.float64)
-WEIGHTS = torch.tensor([0.3, -0.9, 1.4, 0.2, -1.1, 0.8, -0.4, 1.0, -1.2, -0.1], dtype=torch.float64)
-BEST = 95 + 2 * WEIGHTS
-# name: mean difference to the best, spread of the differences, cost; each tempts another mistake
-OFFERS = {
-    "Cheap": (-20.0, 1.0, 1.0),
-    "Wide": (-4.0, 8.0, 2.5),
-    "High": (-5.0, 5.0, 2.0),
-    "Near": (-1.0, 4.0, 4.0),
-    "Error": (-1.4, 1.5, 5.0),
-    "Normal": (-1.35, 1.0, 5.5),
-    "Right": (-0.5, 0.5, 6.0),
-}
+NAMES = ("Amber", "Birch", "Cedar", "Dune", "Ebony", "Fern", "Gale", "Hazel")
+OFFERS = (  # number of the draws, seeds, t, margin: each slip chooses another name in one at least
+    (1960, 10, 2.262, 2.0),
+    (2760, 5, 2.776, 2.5),
+    (350, 4, 3.182, 2.0),
+    (420, 4, 3.182, 2.0),  # only the best qualifies
+    (40, 10, 2.262, 2.0),
+    (10, 10, 2.262, 2.0),
+)
 
 
-def offers() -> tuple[dict[str, Tensor], dict[str, float]]:
-    """Results of ten seeds and costs, made so that every mistake chooses a name of its own."""
-    shape = (NOISE - NOISE.mean()) / NOISE.std()
-    results = {name: BEST + mean + spread * shape for name, (mean, spread, _) in OFFERS.items()}
-    results["Twin"] = 94.8 + 0.2 * NOISE
-    results["Best"] = BEST
-    costs = {name: cost for name, (_, _, cost) in OFFERS.items()} | {"Twin": 8.0, "Best": 9.0}
-    return dict(reversed(results.items())), costs  # the first that qualifies is not the cheapest
+def offer(number: int, seeds: int, t: float, margin: float) -> dict:
+    """Accuracies that rise and fall together from seed to seed; the worse are mostly cheaper."""
+    gaps = -1.5 * draw(len(NAMES), seed=number).abs()
+    spreads = (0.8 * draw(len(NAMES), seed=number + 1)).exp()
+    shared = 2 * draw(seeds, seed=number + 2)
+    own = draw(len(NAMES), seeds, seed=number + 3)
+    accuracies = 95 + shared + gaps[:, None] + spreads[:, None] * own
+    order = (gaps + 0.7 * draw(len(NAMES), seed=number + 4)).argsort()
+    return {
+        "results": dict(zip(NAMES, accuracies, strict=True)),
+        "costs": {NAMES[place]: 1.0 + rank for rank, place in enumerate(order.tolist())},
+        "t": t,
+        "margin": margin,
+    }
 
 
-def _cheapest(good: Callable) -> Callable:
-    """The cheapest name whose differences d to the best are good; `good` gets d."""
+def _best_of(results: dict, by: Callable = torch.mean) -> str:
+    return max(results, key=lambda name: by(results[name]))
+
+
+def _second(results: dict, *others) -> str:
+    return sorted(results, key=lambda name: results[name].mean())[-2]
+
+
+def _qualify(results: dict, reference: str, good: Callable) -> list[str]:
+    """The best, and the names whose differences to the reference are good."""
+    best = _best_of(results)
+    return [n for n in results if n == best or good(results[n] - results[reference])]
+
+
+def _cheapest(low: Callable, by: Callable = torch.mean) -> Callable:
+    """The cheapest whose low end is above -margin; low gets its differences to the best, and t."""
 
     def choose(results: dict, costs: dict, t: float, margin: float) -> str:
-        best = max(results, key=lambda name: results[name].mean())
-        fine = [name for name in results if name == best or good(results[name] - results[best])]
+        best = _best_of(results, by)
+        fine = [n for n in results if n == best or low(results[n] - results[best], t) > -margin]
         return min(fine, key=costs.get)
 
     return choose
 
 
-def _unpaired(results: dict, costs: dict, t: float, margin: float) -> str:
-    best = max(results, key=lambda name: results[name].mean())
+def _low(d: Tensor, t: float) -> Tensor:
+    return d.mean() - t * d.std() / len(d) ** 0.5
 
-    def low(name: str) -> float:
+
+def _with_error(error: Callable) -> Callable:
+    """The low end is t times error(d) below the mean."""
+    return _cheapest(lambda d, t: d.mean() - t * error(d))
+
+
+def _unpaired(results: dict, costs: dict, t: float, margin: float) -> str:
+    best = _best_of(results)
+
+    def low(name: str) -> Tensor:
         a, b = results[name], results[best]
-        half = t * ((a.var() + b.var()) / len(a)).sqrt()
-        return (a.mean() - b.mean() - half).item()
+        return a.mean() - b.mean() - t * ((a.var() + b.var()) / len(a)).sqrt()
 
     return min((n for n in results if n == best or low(n) > -margin), key=costs.get)
 
 
-def _error(d: Tensor) -> float:
-    return (d.std() / len(d) ** 0.5).item()
+def _own_spread(results: dict, costs: dict, t: float, margin: float) -> str:
+    best = _best_of(results)
+
+    def low(name: str) -> Tensor:
+        gap = (results[name] - results[best]).mean()
+        return gap - t * results[name].std() / len(results[name]) ** 0.5
+
+    return min((n for n in results if n == best or low(n) > -margin), key=costs.get)
+
+
+def _against_the_second(results: dict, costs: dict, t: float, margin: float) -> str:
+    fine = _qualify(results, _second(results), lambda d: _low(d, t) > -margin)
+    return min({*fine, _second(results)}, key=costs.get)
+
+
+def _of_those_shown(pick: Callable) -> Callable:
+    """pick(names that qualify, costs)."""
+
+    def choose(results: dict, costs: dict, t: float, margin: float) -> str:
+        fine = _qualify(results, _best_of(results), lambda d: _low(d, t) > -margin)
+        return pick(fine, costs)
+
+    return choose
+
+
+def _sorted_first(results: dict, *others) -> str:
+    return _cheapest(_low)({name: v.sort().values for name, v in results.items()}, *others)
 
 
 CHOICES = {  # what the check says: a wrong way to choose
-    "that is the cheapest of all, whatever it can do.": _cheapest(lambda d: True),
+    "that is the cheapest of all, whatever it can do.": lambda results, costs, *_: min(
+        costs, key=costs.get
+    ),
     "its interval holds 0, and its low end is far below: 'no difference seen' is not 'equal'.": (
-        _cheapest(lambda d: d.mean() + T10 * _error(d) > 0)
-    ),
-    "its HIGH end lies above -margin; the low end has to.": (
-        _cheapest(lambda d: d.mean() + T10 * _error(d) > -MARGIN)
-    ),
-    "its mean is within the margin, its interval is not.": _cheapest(lambda d: d.mean() > -MARGIN),
-    "one standard error is not the interval: multiply by t.": (
-        _cheapest(lambda d: d.mean() - _error(d) > -MARGIN)
-    ),
-    "1.96 is for a known spread; use the t that you are given.": (
-        lambda results, costs, t, margin: _right(results, costs, 1.96, margin)
-    ),
-    "the seeds are paired: take the spread of the differences, not of each contender.": (
-        lambda results, costs, t, margin: _unpaired(results, costs, t, margin)
-    ),
-    "that is the best mean; a cheaper one is shown to be within the margin.": (
-        _cheapest(lambda d: False)
-    ),
-}
-
-
-LATER = {  # slips that only another margin or another number of seeds can show
-    "that is where single differences lie; divide by sqrt(n).": (
-        lambda results, costs, t, margin: _cheapest(lambda d: d.mean() - t * d.std() > -margin)(
-            results, costs, t, margin
+        lambda results, costs, t, margin: min(
+            _qualify(results, _best_of(results), lambda d: _low(-d, t) < 0), key=costs.get
         )
     ),
-    "t is an argument, and not always 2.776.": (
-        lambda results, costs, t, margin: _right(results, costs, T, margin)
+    "its HIGH end lies above -margin; the low end has to.": _cheapest(lambda d, t: -_low(-d, t)),
+    "its mean is within the margin, its interval is not.": _cheapest(lambda d, t: d.mean()),
+    "one standard error is not the interval: multiply by t.": _cheapest(lambda d, t: _low(d, 1)),
+    "1.96 is for a known spread; use the t that you are given.": _cheapest(
+        lambda d, t: _low(d, 1.96)
     ),
-    "t and margin are arguments: your margin stays 2, whatever comes, or your t does.": (
-        lambda results, costs, t, margin: _right(results, costs, t, MARGIN)
+    "t is an argument, and not always 2.776.": _cheapest(lambda d, t: _low(d, T)),
+    "t is an argument, and not always 2.262.": _cheapest(lambda d, t: _low(d, 2.262)),
+    "margin is an argument, and not always 2.": lambda results, costs, t, margin: _cheapest(_low)(
+        results, costs, t, 2.0
+    ),
+    "the seeds are paired: take the spread of the differences, not of each contender.": _unpaired,
+    "that is the spread of the contender; take that of its differences to the best.": _own_spread,
+    "a pair is one seed: do not sort.": _sorted_first,
+    "that is the best mean; a cheaper one is shown to be within the margin.": (
+        lambda results, *_: _best_of(results)
+    ),
+    "that is the second best mean; the cheapest that is within the margin is asked.": _second,
+    "compare with the best mean; yours compares with the second best.": _against_the_second,
+    "the best is the one with the largest MEAN; you took the median.": _cheapest(
+        _low, by=torch.median
+    ),
+    "the best is the one with the largest MEAN; you took the largest single result.": _cheapest(
+        _low, by=torch.max
+    ),
+    "the interval stands round the MEAN of the differences; you took their median.": _cheapest(
+        lambda d, t: d.median() - t * d.std() / len(d) ** 0.5
+    ),
+    "that is where single differences lie; divide by sqrt(n).": _with_error(torch.std),
+    "that is the worst single difference; the interval is that of the mean.": _cheapest(
+        lambda d, t: d.min()
+    ),
+    "divide the squares by n - 1 (torch's std() does, numpy's needs ddof=1).": _with_error(
+        lambda d: d.std(correction=0) / len(d) ** 0.5
+    ),
+    "that is a variance; take its root.": _with_error(lambda d: d.var() / len(d) ** 0.5),
+    "that is a variance over n; take the root of both.": _with_error(lambda d: d.var() / len(d)),
+    "divide by sqrt(n), not by n.": _with_error(lambda d: d.std() / len(d)),
+    "divide by sqrt(n); n - 1 is already in the standard deviation.": _with_error(
+        lambda d: d.std() / (len(d) - 1) ** 0.5
+    ),
+    "the number of seeds is not always 10: take it from the tensors.": _with_error(
+        lambda d: d.std() / 10**0.5
+    ),
+    "the number of seeds is not always 5: take it from the tensors.": _with_error(
+        lambda d: d.std() / 5**0.5
+    ),
+    "the difference is contender minus best; yours is turned round.": _cheapest(
+        lambda d, t: _low(-d, t)
+    ),
+    "a narrow interval is not enough: its low end has to be above -margin.": _cheapest(
+        lambda d, t: -t * d.std() / len(d) ** 0.5
+    ),
+    "that is the first name that qualifies; take the cheapest of them.": _of_those_shown(
+        lambda fine, costs: fine[0]
+    ),
+    "that is the last name that qualifies; take the cheapest of them.": _of_those_shown(
+        lambda fine, costs: fine[-1]
+    ),
+    "that is the dearest that qualifies; take the cheapest of them.": _of_those_shown(
+        lambda fine, costs: max(fine, key=costs.get)
     ),
 }
 
@@ -379,37 +508,8 @@ LATER = {  # slips that only another margin or another number of seeds can show
 @exercise("Exercise 4 (a choice)")
 def choose(student) -> None:
     """student(results, costs, t, margin): the cheapest that is shown to be within the margin."""
-    results, costs = offers()
-    arguments = {"results": results, "costs": costs, "t": T10, "margin": MARGIN}
-    _same_name(call(student, **arguments), arguments, CHOICES)
-    four = {name: values[:4] for name, values in results.items() if name != "Twin"}
-    few = {"results": four, "costs": {name: costs[name] for name in four}, "t": 3.182}
-    _same_name(call(student, **few, margin=1.4), few | {"margin": 1.4}, LATER, " (four seeds)")
-    # a wider margin lets one in that was refused
-    _same_name(
-        call(student, **arguments | {"margin": 2.5}),
-        arguments | {"margin": 2.5},
-        LATER,
-        " (margin 2.5)",
-    )
-
-
-def _right(results: dict, costs: dict, t: float, margin: float) -> str:
-    return _cheapest(lambda d: d.mean() - t * _error(d) > -margin)(results, costs, t, margin)
-
-
-def _same_name(got, arguments: dict, slips: Mapping, when: str = "") -> None:
-    """Raise Slip unless got is the right name."""
-    if not isinstance(got, str) or got not in arguments["results"]:
-        names = ", ".join(arguments["results"])
-        raise Slip(f"return one of the names {names}, got {describe(got)}.")
-    want = _right(**arguments)
-    if got == want:
-        return
-    for message, wrong in slips.items():
-        if got == wrong(**arguments):
-            raise Slip(message)
-    raise Slip(f"that is {got!r}; the cheapest shown to be within the margin is another{when}.")
+    cases = [offer(*numbers) for numbers in OFFERS]
+    calls(student, _cheapest(_low), *cases, slips=CHOICES, what="the choice")
 
 
 FIELDS = {

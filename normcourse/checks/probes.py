@@ -136,7 +136,7 @@ def _shapes(case: Mapping) -> str:
             words.append(f"{name} of shape {tuple(value.shape)}")
         elif isinstance(value, int | float | str | Tensor):
             words.append(f"{name} = {value}")
-    return f"for {', '.join(words)}"
+    return f"for {', '.join(words)}" if words else "in another case"
 
 
 def _strided(value):

@@ -155,7 +155,7 @@ def expect(
     atol: float = 1e-12,
 ) -> None:
     """Raise Slip unless got is want:
-    a tensor of its shape, dtype and values, a number, or an expression.
+    a tensor of its shape, dtype and values, a number, an expression, or a name.
 
     slips maps a message to the wrong value that this mistake produces; the first that fits is
     named. Expressions are equal where their values are, at random points; a symbol of `want` may be
@@ -198,6 +198,8 @@ def expect_all(
         for message, wrongs in slips.items():
             if all(_fits(gots[i], wrongs[i], wants[i], rtols[i], atol) for i in places):
                 raise Slip(message)
+    if isinstance(gots[first], str):
+        raise Slip(f"{labels[first]} is {gots[first]!r}, and it should be another one.")
     raise Slip(_difference(values[first], truths[first], labels[first]))
 
 
@@ -218,6 +220,10 @@ def _alike(got, want, label: str) -> tuple[Tensor, Tensor]:
         if got.is_complex() and not want.is_complex():
             raise Slip(COMPLEX.format(label))
         return got, want
+    if isinstance(want, str):
+        if not isinstance(got, str):
+            raise Slip(f"{label} is {describe(got)}, expected a name in quotes.")
+        return _letters(got), _letters(want)
     if is_expression(want) and want.free_symbols:
         return _expressions(got, want, label)
     if is_complex(got):
@@ -226,6 +232,10 @@ def _alike(got, want, label: str) -> tuple[Tensor, Tensor]:
         return _number(got), _number(want)
     except (TypeError, ValueError, OverflowError):
         raise Slip(f"{label} is {describe(got)}, expected a number.") from None
+
+
+def _letters(name: str) -> Tensor:
+    return torch.tensor([ord(letter) for letter in name], dtype=torch.float64)
 
 
 def _number(value) -> Tensor:

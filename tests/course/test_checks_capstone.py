@@ -1,8 +1,11 @@
 """The checks of lesson 08 name the slips people make."""
 
 import math
-from statistics import mean
+from fractions import Fraction
+from functools import partial
+from statistics import mean, stdev
 
+import numpy
 import pytest
 import torch
 
@@ -45,7 +48,7 @@ INTERVALS = {
     ),
     "normal": (
         interval(lambda a, b, t: 1.96 * (a - b).std() / len(a) ** 0.5),
-        "with five seeds use t",
+        "with few seeds use t",
     ),
     "standard error": (interval(lambda a, b, t: (a - b).std() / len(a) ** 0.5), "multiply by t"),
     "n for root": (
@@ -171,7 +174,7 @@ RATES = {
         "take the lower",
     ),
     "sum": (choose(lambda g: sum(map(last, g))), "take the mean, no sum"),
-    "always 0.003": (lambda runs: 0.003, "when 0.003 and 0.005 were not tried"),
+    "always 0.003": (lambda runs: 0.003, "every call gives the result of the first one"),
     "empty curve": (choose(lambda g: mean(r["validation"][-1] for r in g)), "raised IndexError"),
 }
 
@@ -232,6 +235,16 @@ def backwards(p):
     return result
 
 
+def neighbours(p):
+    """No smaller than the product before it: one fall is mended, and the second is not."""
+    order = p.argsort()
+    products = down(p) * p[order]
+    corrected = torch.maximum(products, products.roll(1).index_fill(0, torch.tensor([0]), 0.0))
+    result = torch.empty_like(p)
+    result[order] = corrected.clamp(max=1)
+    return result
+
+
 CORRECTIONS = {
     "Bonferroni": (lambda p: (len(p) * p).clamp(max=1), "Bonferroni"),
     "Bonferroni above 1": (lambda p: len(p) * p, "Bonferroni's correction, and"),
@@ -267,6 +280,7 @@ CORRECTIONS = {
     ),
     "as they are": (lambda p: p.clone(), "nothing was corrected"),
     "six for ever": (lambda p: running(p, torch.arange(6, 6 - len(p), -1)), "is off by"),
+    "step 3 with the neighbour's product": (neighbours, "compare with the VALUE"),
     "in place": (lambda p: p.mul_(len(p)), "in place"),
     "a list": (lambda p: measures.holm(p).tolist(), "expected a tensor"),
 }
@@ -277,9 +291,9 @@ def test_holm(answer, message):
     assert message in check.holm(answer)
 
 
-def chooser(good, reference=None):
+def chooser(good, by=torch.mean):
     def choose(results, costs, t, margin):
-        best = reference or max(results, key=lambda name: results[name].mean())
+        best = max(results, key=lambda name: by(results[name]))
         fine = {n for n in results if n == best or good(results[n] - results[best], t, margin)}
         return min(fine, key=costs.get)
 
@@ -308,6 +322,59 @@ def first_that_qualifies(results, costs, t, margin):
             return name
 
 
+def last_that_qualifies(results, costs, t, margin):
+    """The costs are ignored."""
+    best = max(results, key=lambda name: results[name].mean())
+    chosen = best
+    for name in results:
+        if name == best or low_end(results[name] - results[best], t) > -margin:
+            chosen = name
+    return chosen
+
+
+def dearest(results, costs, t, margin):
+    best = max(results, key=lambda name: results[name].mean())
+    fine = [n for n in results if n == best or low_end(results[n] - results[best], t) > -margin]
+    return max(fine, key=costs.get)
+
+
+def compared_with_the_second(results, costs, t, margin):
+    *_, second, best = sorted(results, key=lambda name: results[name].mean())
+    others = set(results) - {second, best}
+    fine = [n for n in others if low_end(results[n] - results[second], t) > -margin]
+    return min([*fine, second, best], key=costs.get)
+
+
+def unpaired(results, costs, t, margin):
+    best = max(results, key=lambda name: results[name].mean())
+
+    def low(name):
+        a, b = results[name], results[best]
+        return a.mean() - b.mean() - t * (a.var() / len(a) + b.var() / len(b)) ** 0.5
+
+    return min((n for n in results if n == best or low(n) > -margin), key=costs.get)
+
+
+def own_spread(results, costs, t, margin):
+    best = max(results, key=lambda name: results[name].mean())
+
+    def low(name):
+        a = results[name]
+        return a.mean() - results[best].mean() - t * a.std() / len(a) ** 0.5
+
+    return min((n for n in results if n == best or low(n) > -margin), key=costs.get)
+
+
+def kept_choice():
+    kept = []
+
+    def choose(*given):
+        kept.append(solved("choose")(*given))
+        return kept[0]
+
+    return choose
+
+
 CHOICES = {
     "cheapest": (lambda results, costs, t, margin: min(costs, key=costs.get), "cheapest of all"),
     "best": (
@@ -330,24 +397,89 @@ CHOICES = {
     "normal": (chooser(lambda d, t, margin: low_end(d, 1.96) > -margin), "1.96"),
     "t of ten for ever": (
         chooser(lambda d, t, margin: low_end(d, 2.262) > -margin),
-        "t and margin are arguments",
+        "t is an argument, and not always 2.262",
     ),
     "margin 2 for ever": (
         chooser(lambda d, t, margin: low_end(d, t) > -2),
-        "t and margin are arguments",
+        "margin is an argument, and not always 2",
     ),
     "2.776 for ever": (
         chooser(lambda d, t, margin: low_end(d, 2.776) > -margin),
         "not always 2.776",
     ),
-    "the first that qualifies": (first_that_qualifies, "a cheaper one is shown"),
+    "the first that qualifies": (first_that_qualifies, "the first name that qualifies"),
     "spread of one difference": (
         chooser(lambda d, t, margin: d.mean() - t * d.std() > -margin),
         "divide by sqrt(n)",
     ),
     "without the best": (best_among_cheap, "raised ValueError"),
     "value for money": (by_gap, "cheapest of all"),
-    "a place": (lambda results, costs, t, margin: 6, "return one of the names"),
+    "a place": (lambda results, costs, t, margin: 6, "is a int, expected a name in quotes"),
+    "no such name": (lambda results, costs, t, margin: "Zeta", "the choice is 'Zeta', and it"),
+    # accepted before: costs ignored, numpy's spread, the median
+    "the last that qualifies": (last_that_qualifies, "the last name that qualifies"),
+    "numpy's spread": (
+        chooser(lambda d, t, margin: d.mean() - t * numpy.std(d.numpy()) / len(d) ** 0.5 > -margin),
+        "divide the squares by n - 1",
+    ),
+    "best by median": (
+        chooser(lambda d, t, margin: low_end(d, t) > -margin, by=torch.median),
+        "the largest MEAN; you took the median",
+    ),
+    # named as another mistake before, because it chose the same name
+    "a variance": (
+        chooser(lambda d, t, margin: d.mean() - t * d.var() / len(d) ** 0.5 > -margin),
+        "that is a variance; take its root",
+    ),
+    "a variance over n": (
+        chooser(lambda d, t, margin: d.mean() - t * d.var() / len(d) > -margin),
+        "take the root of both",
+    ),
+    "ten seeds built in": (
+        chooser(lambda d, t, margin: d.mean() - t * d.std() / 10**0.5 > -margin),
+        "not always 10",
+    ),
+    "five seeds built in": (
+        chooser(lambda d, t, margin: d.mean() - t * d.std() / 5**0.5 > -margin),
+        "not always 5",
+    ),
+    "second best": (
+        lambda results, costs, t, margin: sorted(results, key=lambda n: results[n].mean())[-2],
+        "the second best mean",
+    ),
+    "root of n - 1": (
+        chooser(lambda d, t, margin: d.mean() - t * d.std() / (len(d) - 1) ** 0.5 > -margin),
+        "n - 1 is already in the standard deviation",
+    ),
+    "n for its root": (
+        chooser(lambda d, t, margin: d.mean() - t * d.std() / len(d) > -margin),
+        "divide by sqrt(n), not by n",
+    ),
+    "median of d": (
+        chooser(lambda d, t, margin: d.median() - t * d.std() / len(d) ** 0.5 > -margin),
+        "you took their median",
+    ),
+    "turned round": (chooser(lambda d, t, margin: low_end(-d, t) > -margin), "is turned round"),
+    "a narrow interval": (
+        chooser(lambda d, t, margin: t * d.std() / len(d) ** 0.5 < margin),
+        "a narrow interval is not enough",
+    ),
+    "worst seed": (chooser(lambda d, t, margin: d.min() > -margin), "the worst single difference"),
+    "the dearest": (dearest, "the dearest that qualifies"),
+    "compared with the second": (compared_with_the_second, "compares with the second best"),
+    "sorted": (
+        lambda results, *others: solved("choose")(
+            {name: values.sort().values for name, values in results.items()}, *others
+        ),
+        "do not sort",
+    ),
+    "unpaired": (unpaired, "the seeds are paired"),
+    "its own spread": (own_spread, "the spread of the contender"),
+    "two mistakes": (
+        chooser(lambda d, t, margin: d.median() - 2 * d.var() > -margin),
+        "the choice",
+    ),
+    "the first choice for ever": (kept_choice(), "every call gives the result of the first one"),
 }
 
 
@@ -422,7 +554,71 @@ def sorted_by_cost(results, costs, t, margin):
             return name
 
 
+def holm_by_numpy(p):
+    order = numpy.argsort(p.numpy())
+    products = numpy.arange(len(p), 0, -1) * p.numpy()[order]
+    result = numpy.empty(len(p))
+    result[order] = numpy.minimum(numpy.maximum.accumulate(products), 1)
+    return torch.from_numpy(result)
+
+
+def holm_by_ranks(p):
+    rank = p.argsort().argsort()
+    products = p * (len(p) - rank)
+    return torch.stack([products[rank <= r].max().clamp(max=1) for r in rank])
+
+
+def by_numpy(results, costs, t, margin):
+    table = numpy.array([values.tolist() for values in results.values()])
+    names = numpy.array(list(results))
+    d = table - table[table.mean(1).argmax()]
+    low = d.mean(1) - t * d.std(1, ddof=1) / math.sqrt(d.shape[1])
+    return min(names[low > -margin], key=lambda name: costs[name])
+
+
+def by_fractions(results, costs, t, margin):
+    exact = {n: [Fraction(x) for x in values.tolist()] for n, values in results.items()}
+    best = max(exact, key=lambda name: mean(exact[name]))
+
+    def qualifies(name):
+        d = [a - b for a, b in zip(exact[name], exact[best], strict=True)]
+        return mean(d) + Fraction(margin) > t * stdev(d) / len(d) ** 0.5
+
+    return min(filter(qualifies, exact), key=costs.__getitem__)
+
+
+def interval_by_statistics(a, b, t):
+    d = [x - y for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+    half = t * stdev(d) / math.sqrt(len(d))
+    return [mean(d), mean(d) - half, mean(d) + half]
+
+
+def interval_in_float32(a, b, t):
+    d = (a - b).float()
+    half = t * d.std() / len(d) ** 0.5
+    return d.mean(), d.mean() - half, d.mean() + half
+
+
+class Rate:
+    """An object that is called."""
+
+    def __call__(self, runs):
+        found = {}
+        for run in sorted(runs, key=lambda run: run["lr"]):
+            if run["phase"] == "tuning":
+                found.setdefault(run["lr"], []).append(last(run))
+        return max(found, key=lambda rate: Fraction(sum(found[rate]), len(found[rate])))
+
+
 ACCEPTED = {
+    "Holm by numpy": (check.holm, holm_by_numpy),
+    "Holm by ranks": (check.holm, holm_by_ranks),
+    "a choice by numpy": (check.choose, by_numpy),
+    "a choice by fractions": (check.choose, by_fractions),
+    "the lesson's choice, bound": (check.choose, partial(sorted_by_cost)),
+    "an interval by statistics": (check.interval, interval_by_statistics),
+    "an interval in float32": (check.interval, interval_in_float32),
+    "a rate by an object": (check.fair_rate, Rate()),
     "an interval of numbers": (check.interval, as_numbers),
     "by a sorted table": (check.fair_rate, tuned_by_a_table),
     "Holm by a loop": (check.holm, holm_by_a_loop),
