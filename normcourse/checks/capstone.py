@@ -332,7 +332,9 @@ def holm(student) -> None:
 
 
 NAMES = ("Amber", "Birch", "Cedar", "Dune", "Ebony", "Fern", "Gale", "Hazel")
-OFFERS = (  # number of the draws, seeds, t, margin: each slip chooses another name in one at least
+# number of the draws, seeds, t, margin: each slip chooses another name in one of them at least, and
+# no low end lies nearer to -margin than 0.03
+OFFERS = (
     (1960, 10, 2.262, 2.0),
     (2760, 5, 2.776, 2.5),
     (350, 4, 3.182, 2.0),

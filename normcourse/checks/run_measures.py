@@ -12,16 +12,33 @@ from statistics import mean, median
 import torch
 from torch import Tensor
 
-from normcourse.checks.probes import call
+from normcourse import draw
+from normcourse.checks.probes import call, calls
 from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, exercise, expect, parts
+from normcourse.checks.verdict import Slip, exercise, expect, expect_all, parts
 
-RUN = {
-    "norms": [2.0, 2.2, 2.8, 0.8],
-    "right": [200, 340, 360, 372, 390],
-    "steps": [5, 10, 15, 20, 25],
+RUNS = [  # of the first, 360 are exactly 90 %; the second falls back after it was there
+    {
+        "norms": [2.0, 2.2, 2.8, 0.8],
+        "right": [200, 340, 360, 372, 390],
+        "steps": [5, 10, 15, 20, 25],
+        "of": 400,
+    },
+    {
+        "norms": [4.0, 2.0],
+        "right": [500, 925, 850, 955, 970, 940],
+        "steps": [3, 10, 30, 45, 70, 80],
+        "of": 1000,
+    },
+]
+LOST = {"norms": [1.0, 1.5], "right": [10, 20, 30], "steps": [5, 10, 25], "of": 400}
+NEVER = {
+    "speed of a run that never gets there: 0.0, not one over its last step.": 1 / 25,
+    "speed of a run that never gets there: 0.0, not infinity.": math.inf,
+    "speed of a run that never gets there: 0.0, not NaN, which would spoil every mean.": math.nan,
+    "speed of a run that never gets there: 0.0, not -1.": -1.0,
 }
-OF = 400  # right answers out of; 360 are exactly 90 %
+MEASURES = ("stability", "peak", "speed")
 STABILITIES = {  # n: the gradient norms
     "stability: divide by the FIRST norm, not by the last.": lambda n: mean(n) / n[-1],
     "stability: each norm is compared with the first, not with the one before.": (
@@ -36,6 +53,7 @@ STABILITIES = {  # n: the gradient norms
     "stability: that is the median; S is a mean.": lambda n: median(n) / n[0],
     "stability: norms, not squared norms.": lambda n: mean(v * v for v in n) / n[0] ** 2,
     "stability: that is the peak; return (stability, peak, speed).": lambda n: max(n) / n[0],
+    "stability: the number of steps is not always 4.": lambda n: sum(n) / n[0] / 4,
 }
 PEAKS = {
     "peak: divide the largest norm by the first.": max,
@@ -48,83 +66,140 @@ PEAKS = {
     "peak: each norm is compared with the first, not with the one before.": (
         lambda n: max(b / a for a, b in pairwise(n))
     ),
+    "peak: step 1 counts, too (its ratio is 1).": lambda n: max(n[1:]) / n[0],
 }
-SPEEDS = {
-    "speed: one over the step, not the step.": 15.0,
-    "speed: that counts evaluations; use the step at which the third one was made.": 1 / 3,
-    "speed: exactly 90 % counts as reached: >=, not >.": 1 / 20,
-    "speed: a count is no share: divide by of before you compare with 0.9.": 1 / 5,
-    "speed: the FIRST time at 90 %, not the best or the last.": 1 / 25,
-    "speed: the step before it; the first time AT 90 % counts.": 1 / 10,
+
+
+def _first(right: list, steps: list, of: float, level: float = 0.9) -> int:
+    """The place of the first look that reaches the level."""
+    return next(i for i, count in enumerate(right) if count / of >= level)
+
+
+def _at(place: Callable) -> Callable:
+    """One over the step at place(right, steps, of)."""
+    return lambda right, steps, of: 1 / steps[place(right, steps, of)]
+
+
+def _instead(value: Callable) -> Callable:
+    """value(place of the first look that reaches 90 %, steps)."""
+    return lambda right, steps, of: value(_first(right, steps, of), steps)
+
+
+def _last_rise(right: list, steps: list, of: float) -> int:
+    """The place from which on all looks reach the level."""
+    return max(i for i, count in enumerate(right) if count / of < 0.9) + 1
+
+
+def _last_reached(right: list, steps: list, of: float) -> int:
+    return max(i for i, count in enumerate(right) if count / of >= 0.9)
+
+
+RIGHT_SPEED = _at(_first)
+SPEEDS = {  # of right, steps, of
+    "speed: one over the step, not the step.": _instead(lambda i, steps: steps[i]),
+    "speed: that counts evaluations; use the step at which it was made.": _instead(
+        lambda i, steps: 1 / (i + 1)
+    ),
+    "speed: looks need not be evenly spaced; take the step from `steps`, not the number of the "
+    "look times the first step.": _instead(lambda i, steps: 1 / ((i + 1) * steps[0])),
+    "speed: looks need not be evenly spaced; take the step from `steps`, not the number of the "
+    "look times a share of the last step.": _instead(
+        lambda i, steps: len(steps) / ((i + 1) * steps[-1])
+    ),
+    "speed: exactly 90 % counts as reached: >=, not >.": _at(
+        lambda right, steps, of: _first(right, steps, of, math.nextafter(0.9, 1))
+    ),
+    "speed: the level is 90 %, not 95 %.": _at(
+        lambda right, steps, of: _first(right, steps, of, 0.95)
+    ),
+    "speed: a count is no share: divide by of before you compare with 0.9.": _at(
+        lambda right, steps, of: _first(right, steps, 1)
+    ),
+    "speed: `of` is an argument, and not always 400.": _at(
+        lambda right, steps, of: _first(right, steps, 400)
+    ),
+    "speed: the FIRST time at 90 %, not the best.": _at(
+        lambda right, steps, of: right.index(max(right))
+    ),
+    "speed: the FIRST time at 90 %, not the last one.": _at(_last_reached),
+    "speed: the FIRST time at 90 % counts, also where the run falls back after it.": _at(
+        _last_rise
+    ),
+    "speed: the step before it; the first time AT 90 % counts.": _instead(
+        lambda i, steps: 1 / steps[i - 1]
+    ),
 }
-NEVER = {
-    "speed of a run that never gets there: 0.0, not one over its last step.": 1 / 25,
-    "speed of a run that never gets there: 0.0, not infinity.": math.inf,
-    "speed of a run that never gets there: 0.0, not NaN, which would spoil every mean.": math.nan,
-    "speed of a run that never gets there: 0.0, not -1.": -1.0,
-}
+
+
+def _run_measures(stability: Callable | None = None, peak=None, speed=None) -> Callable:
+    """The right answer, but for what is given."""
+
+    def answer(norms: list, right: list, steps: list, of: float) -> tuple[float, float, float]:
+        return (
+            mean(norms) / norms[0] if stability is None else stability(norms),
+            max(norms) / norms[0] if peak is None else peak(norms),
+            (speed or RIGHT_SPEED)(right, steps, of),
+        )
+
+    return answer
 
 
 @exercise("Exercise 1 (the measures of a run)", "the level 90 %", "the speed 0")
 def measures(student) -> None:
     """student(norms, right, steps, of) -> (stability, peak, speed)."""
-    norms = RUN["norms"]
-    got = parts(student(*map(list, RUN.values()), OF), "stability", "peak", "speed")
-    truth = (mean(norms) / norms[0], max(norms) / norms[0], 1 / 15)
-    tables = (STABILITIES, PEAKS, SPEEDS)
-    for name, value, want, table in zip(
-        ("stability", "peak", "speed"), got, truth, tables, strict=True
-    ):
-        slips = {
-            message: wrong(norms) if callable(wrong) else wrong for message, wrong in table.items()
-        }
-        expect(value, want, slips, name)
-    never = student([1.0, 1.0], [10, 20, 30, 40, 50], RUN["steps"], OF)[2]
+
+    slips = {text: _run_measures(stability=wrong) for text, wrong in STABILITIES.items()}
+    slips |= {text: _run_measures(peak=wrong) for text, wrong in PEAKS.items()}
+    slips |= {text: _run_measures(speed=wrong) for text, wrong in SPEEDS.items()}
+    calls(student, _run_measures(), *RUNS, slips=slips, what=MEASURES)
+    _, _, never = parts(call(student, **LOST), *MEASURES)
     if never is None:
         raise Slip("speed of a run that never gets there: 0.0, not None.")
     expect(never, 0.0, NEVER, "speed of a run that never gets there")
-    again = parts(
-        student([4.0, 2.0], [500, 925, 850, 950], [5, 10, 20, 30], 1000),
-        "stability",
-        "peak",
-        "speed",
-    )
-    expect(again[2], 0.1, what="speed of a run that reaches 90 % at step 10 and falls back")
-    expect(again[0], 0.75, what="stability of the norms 4, 2")
-    expect(again[1], 1.0, what="peak of the norms 4, 2 (the first counts)")
 
 
-SIZES = torch.tensor([0.8, 0.5, 0.2, 0.11, 0.06], dtype=torch.float64)
-DEPTH = 20
-PREDICTIONS = {  # n: the sizes, r the right factor per layer
-    "layer 1 has passed no factor yet: depth - 1 factors, not depth.": lambda n, r: n[0] * r**DEPTH,
-    "five layers have four steps between them: the root is the fourth, not the fifth.": (
-        lambda n, r: n[0] * ((n[-1] / n[0]) ** (1 / 5)) ** (DEPTH - 1)
+def _grown(factor: Callable, exponent: Callable = lambda n, depth: depth - 1, start: int = 0):
+    """The size at `start` times so many factors: functions of the sizes n and the depth."""
+    return lambda n, depth: (n[start] * factor(n) ** exponent(n, depth)).item()
+
+
+def _rate(n: Tensor) -> Tensor:
+    return (n[-1] / n[0]) ** (1 / (len(n) - 1))
+
+
+PREDICTIONS = {
+    "layer 1 has passed no factor yet: depth - 1 factors, not depth.": _grown(
+        _rate, lambda n, depth: depth
     ),
-    "factors multiply: take their geometric mean, not the arithmetic one.": (
-        lambda n, r: n[0] * (n[1:] / n[:-1]).mean() ** (DEPTH - 1)
+    "L layers have L - 1 steps between them: of five layers the root is the fourth.": _grown(
+        lambda n: (n[-1] / n[0]) ** (1 / len(n))
     ),
-    "that is a straight line; sizes shrink by a factor per layer.": (
-        lambda n, r: n[0] + (n[-1] - n[0]) / 4 * (DEPTH - 1)
+    "factors multiply: take their geometric mean, not the arithmetic one.": _grown(
+        lambda n: (n[1:] / n[:-1]).mean()
     ),
-    "one pair of layers decides too much: take the factor from the first to the last.": (
-        lambda n, r: n[0] * (n[-1] / n[-2]) ** (DEPTH - 1)
+    "that is a straight line; sizes shrink by a factor per layer.": lambda n, depth: (
+        n[0] + (n[-1] - n[0]) / (len(n) - 1) * (depth - 1)
+    ).item(),
+    "one pair of layers decides too much: take the factor from the first to the last.": _grown(
+        lambda n: n[-1] / n[-2]
     ),
-    "the factor of the first two layers alone; take it from the first to the last.": (
-        lambda n, r: n[0] * (n[1] / n[0]) ** (DEPTH - 1)
+    "the factor of the first two layers alone; take it from the first to the last.": _grown(
+        lambda n: n[1] / n[0]
     ),
-    "the factor is upside down: last over first.": lambda n, r: n[0] * r ** (1 - DEPTH),
-    "from the LAST layer only depth - 5 factors are left.": lambda n, r: n[-1] * r ** (DEPTH - 1),
-    "from the LAST layer only depth - 5 factors are left, not depth.": (
-        lambda n, r: n[-1] * r**DEPTH
+    "the factor is upside down: last over first.": _grown(lambda n: 1 / _rate(n)),
+    "from the LAST layer only depth - L factors are left.": _grown(_rate, start=-1),
+    "from the LAST layer only depth - L factors are left, not depth.": _grown(
+        _rate, lambda n, depth: depth, start=-1
     ),
     "one pair of layers decides too much, the last; take the factor from the first to the last.": (
-        lambda n, r: n[-1] * (n[-1] / n[-2]) ** (DEPTH - 5)
+        _grown(lambda n: n[-1] / n[-2], lambda n, depth: depth - len(n), start=-1)
     ),
-    "that is the factor; now let it act.": lambda n, r: r,
-    "that is the ratio to layer 1; multiply by its size.": lambda n, r: r ** (DEPTH - 1),
-    "the root is missing: that is the factor of all four steps, taken at every one.": (
-        lambda n, r: n[0] * (n[-1] / n[0]) ** (DEPTH - 1)
+    "that is the factor; now let it act.": lambda n, depth: _rate(n).item(),
+    "that is the ratio to layer 1; multiply by its size.": lambda n, depth: (
+        _rate(n) ** (depth - 1)
+    ).item(),
+    "the root is missing: that is the factor of all steps, taken at every one.": _grown(
+        lambda n: n[-1] / n[0]
     ),
 }
 
@@ -132,43 +207,39 @@ PREDICTIONS = {  # n: the sizes, r the right factor per layer
 @exercise("Exercise 2 (a factor per layer)", "layers 1 to L")
 def extrapolate(student) -> None:
     """student(sizes, depth): the size after layer depth, by the mean factor of the layers given."""
-    rate = (SIZES[-1] / SIZES[0]) ** 0.25
-    slips = {message: float(wrong(SIZES, rate)) for message, wrong in PREDICTIONS.items()}
-    want = float(SIZES[0] * rate ** (DEPTH - 1))
-    expect(call(student, sizes=SIZES, depth=DEPTH), want, slips, "the size", atol=0.0)
+    five = torch.tensor([0.8, 0.5, 0.2, 0.11, 0.06], dtype=torch.float64)
     halves = 0.5 ** torch.arange(12, dtype=torch.float64)
-    expect(
-        call(student, sizes=halves, depth=21),
-        2.0**-20,
-        what="the size at layer 21 of halves",
-        atol=0.0,
-    )
+    cases = [{"sizes": five, "depth": 20}, {"sizes": halves, "depth": 21}]
+    right = _grown(_rate)
+    calls(student, right, *cases, slips=PREDICTIONS, what="the size", atol=0.0)
 
 
 CONFIRMED = "confirmed"
 CONTRADICTED = "contradicted"
 OPEN = "open"
-ORDERS = [  # nine pairs: two confirmed, two contradicted, five open; each slip has words of its own
-    {
-        "order": ["rms", "ln", "dyt", "none"],
-        "results": {
-            "dyt": [88.5, 95.5, 88.5, 89.5, 91.5, 93.0],
-            "ln": [86.0, 93.5, 87.5, 88.0, 89.5, 91.5],
-            "none": [85.5, 94.0, 90.0, 83.5, 90.5, 89.0],
-            "rms": [88.5, 96.0, 91.0, 90.5, 92.0, 92.5],
-        },
-        "t": 2.571,
-    },
-    {
-        "order": ["b", "c", "a"],
-        "results": {
-            "a": [94.5, 93.0, 93.0, 95.5],
-            "b": [93.0, 93.0, 93.5, 92.0],
-            "c": [90.5, 90.0, 89.0, 93.0],
-        },
-        "t": 3.182,
-    },
-]
+NAMES = ("dyt", "ln", "none", "rms")
+# number of the draws, names, seeds, t: each slip says another word in one of them at least, and no
+# end lies nearer to 0 than 0.02
+ORDERS = (
+    (2250, 4, 4, 3.182),
+    (1140, 4, 9, 2.306),
+    (130, 4, 6, 2.571),
+    (120, 3, 5, 2.776),
+)
+
+
+def _trial(number: int, names: int, seeds: int, t: float) -> dict:
+    """An order of so many names, and accuracies that rise and fall together from seed to seed."""
+    gaps = 1.2 * draw(names, seed=number)
+    shared = 2 * draw(seeds, seed=number + 1)
+    own = 0.8 * draw(names, seeds, seed=number + 2)
+    rows = 90 + gaps[:, None] + shared + own
+    order = draw(names, seed=number + 3).argsort().tolist()
+    return {
+        "order": [NAMES[place] for place in order],
+        "results": dict(zip(NAMES[:names], rows, strict=True)),
+        "t": t,
+    }
 
 
 def _half(a: Tensor, b: Tensor, t: float) -> float:
@@ -211,6 +282,21 @@ HALVES = {  # a, b: the results of two names
         lambda a, b, t: _half(a, b, 1.0)
     ),
     "1.96 is not the argument t.": lambda a, b, t: _half(a, b, 1.96),
+    "t is an argument, and not always 2.571.": lambda a, b, t: _half(a, b, 2.571),
+    "t is an argument, and not always 2.776.": lambda a, b, t: _half(a, b, 2.776),
+    "t is an argument, and not always 3.182.": lambda a, b, t: _half(a, b, 3.182),
+    "divide the squares by n - 1 (torch's std() does, numpy's needs ddof=1).": lambda a, b, t: (
+        t * (a - b).std(correction=0).item() / len(a) ** 0.5
+    ),
+    "divide by sqrt(n); n - 1 is already in the standard deviation.": lambda a, b, t: (
+        t * (a - b).std().item() / (len(a) - 1) ** 0.5
+    ),
+    "that is a variance; take its root.": lambda a, b, t: t * (a - b).var().item() / len(a) ** 0.5,
+    "the number of seeds is not always 5.": lambda a, b, t: t * (a - b).std().item() / 5**0.5,
+    "the number of seeds is not always 6.": lambda a, b, t: t * (a - b).std().item() / 6**0.5,
+    "the interval reaches t * s / sqrt(n) to EACH side; yours is half as wide.": (
+        lambda a, b, t: _half(a, b, t) / 2
+    ),
 }
 WORDS = {
     "a mean alone decides nothing: where the interval holds 0, the word is open.": (
@@ -221,6 +307,9 @@ WORDS = {
     ),
     "the order can be contradicted, too: look at the high end as well.": (
         lambda mean, half: CONFIRMED if mean - half > 0 else OPEN
+    ),
+    "open is not all that can be said: where an interval lies on one side of 0, say which.": (
+        lambda mean, half: OPEN
     ),
     "what is not confirmed is not yet contradicted: between them lies open.": (
         lambda mean, half: CONFIRMED if mean - half > 0 else CONTRADICTED
@@ -257,36 +346,34 @@ def _pairs(got, order: list[str]) -> None:
 @exercise("Exercise 3 (an order, pair by pair)", "above 0", "below 0")
 def judge(student) -> None:
     """student(order, results, t): {(first, second): confirmed, contradicted or open}."""
-    cases = []
-    for case in ORDERS:
-        results = {
-            name: torch.tensor(row, dtype=torch.float64) for name, row in case["results"].items()
-        }
-        cases.append({**case, "results": results})
+    cases = [_trial(*numbers) for numbers in ORDERS]
     gots = []
     for case in cases:
         got = call(student, **case)
         _pairs(got, case["order"])
-        gots.append(got)
-    wants = [_judged(**case) for case in cases]
-    if gots == wants:
-        return
-    for message, half in HALVES.items():
-        if gots == [_judged(**case, half=half) for case in cases]:
-            raise Slip(message)
-    for message, word in WORDS.items():
-        if gots == [_judged(**case, word=word) for case in cases]:
-            raise Slip(message)
-    for case, got, want in zip(cases, gots, wants, strict=True):
-        for pair, word in want.items():
-            if got[pair] != word:
-                a, b = (case["results"][name] for name in pair)
-                mean = (a - b).mean().item()
-                half = _half(a, b, case["t"])
-                raise Slip(
-                    f"{pair}: the interval goes from {mean - half:.2f} to {mean + half:.2f}, "
-                    f'so the word is "{word}", got "{got[pair]}".'
-                )
+        gots += [got[pair] for pair in combinations(case["order"], 2)]
+    slips = {message: _words(cases, half=half) for message, half in HALVES.items()}
+    slips |= {message: _words(cases, word=word) for message, word in WORDS.items()}
+    expect_all(gots, _words(cases), slips, _intervals(cases), columns=1)
+
+
+def _words(cases: list[dict], **wrong: Callable) -> list[str]:
+    return [word for case in cases for word in _judged(**case, **wrong).values()]
+
+
+def _intervals(cases: list[dict]) -> list[str]:
+    """What is said of each pair before the student's word."""
+    said = []
+    for case in cases:
+        for first, second in combinations(case["order"], 2):
+            a, b = case["results"][first], case["results"][second]
+            middle = (a - b).mean().item()
+            half = _half(a, b, case["t"])
+            said.append(
+                f"the interval of {first} minus {second} goes from {middle - half:.2f} to "
+                f"{middle + half:.2f}; your word"
+            )
+    return said
 
 
 def _share(d: Tensor, t: float, truth: float, correction: int = 1) -> float:
@@ -337,6 +424,12 @@ COVERAGES = {  # d: the differences (trials, n)
     "that is a count; divide by the number of trials.": (
         lambda d, t, truth: _held(d, t, truth).double().sum().item()
     ),
+    "that asks whether ALL intervals hold the truth; count them, and divide by their number.": (
+        lambda d, t, truth: float(_held(d, t, truth).all())
+    ),
+    "that asks whether ANY interval holds the truth; count them, and divide by their number.": (
+        lambda d, t, truth: float(_held(d, t, truth).any())
+    ),
     "one interval for each trial: a trial is a row.": lambda d, t, truth: _share(d.T, t, truth),
     "an interval has two ends: only one was compared.": lambda d, t, truth: (
         ((d.mean(-1) - truth) < t * d.std(-1) / d.shape[-1] ** 0.5).double().mean().item()
@@ -350,10 +443,10 @@ def coverage(student) -> None:
     generator = torch.Generator().manual_seed(5)
     many = torch.randn(200, 5, generator=generator, dtype=torch.float64)
     few = torch.randn(150, 3, generator=generator, dtype=torch.float64)
+    wide = torch.randn(12, 40, generator=generator, dtype=torch.float64)
     cases = [
         {"d": 2 * many + 1, "t": 1.2, "truth": 0.6},
         {"d": few, "t": 0.8, "truth": -0.3},
+        {"d": wide, "t": 2.0, "truth": 0.1},
     ]
-    for case in cases:
-        slips = {text: wrong(**case) for text, wrong in COVERAGES.items()}
-        expect(call(student, **case), _share(**case), slips, "the share")
+    calls(student, _share, *cases, slips=COVERAGES, what="the share")

@@ -2,9 +2,13 @@
 
 import itertools
 import math
+from fractions import Fraction
+from functools import partial
 from statistics import mean, median, stdev
 
+import numpy
 import pytest
+import torch
 
 from normcourse.checks import run_measures as check
 from tests.course.solutions import load
@@ -68,10 +72,10 @@ MEASURES = {
         measures(peak=lambda n: max(n[i + 1] / n[i] for i in range(len(n) - 1))),
         "peak: each norm is compared with the first",
     ),
-    "peak without step 1": (measures(peak=lambda n: max(n[1:]) / n[0]), "the first counts"),
+    "peak without step 1": (measures(peak=lambda n: max(n[1:]) / n[0]), "peak: step 1 counts"),
     "four steps for ever": (
         measures(stability=lambda n: sum(n) / n[0] / 4),
-        "stability of the norms 4, 2",
+        "the number of steps is not always 4",
     ),
     "the step": (measures(speed=lambda r, s, of: first(r, s, of)), "one over the step"),
     "evaluations": (
@@ -83,7 +87,29 @@ MEASURES = {
         ">=, not >",
     ),
     "count for share": (measures(speed=lambda r, s, of: 1 / first(r, s, 1)), "a count is no share"),
-    "best": (measures(speed=lambda r, s, of: 1 / s[r.index(max(r))]), "the FIRST time at 90 %"),
+    "best": (measures(speed=lambda r, s, of: 1 / s[r.index(max(r))]), "not the best"),
+    "evenly spaced looks": (
+        measures(speed=lambda r, s, of: 1 / ((s.index(first(r, s, of)) + 1) * s[0])),
+        "looks need not be evenly spaced",
+    ),
+    "evenly spaced looks, by the last": (
+        measures(speed=lambda r, s, of: len(s) / ((s.index(first(r, s, of)) + 1) * s[-1])),
+        "looks need not be evenly spaced",
+    ),
+    "evenly spaced looks, by the distance": (
+        measures(speed=lambda r, s, of: 1 / ((s.index(first(r, s, of)) + 1) * (s[1] - s[0]))),
+        "speed for of = 1000 is off by",
+    ),
+    "level 95 %": (
+        measures(speed=lambda r, s, of: 1 / first(r, s, of, lambda a: a >= 0.95)),
+        "the level is 90 %, not 95 %",
+    ),
+    "last look": (
+        measures(
+            speed=lambda r, s, of: 1 / max(b for a, b in zip(r, s, strict=True) if a / of >= 0.9)
+        ),
+        "not the last one",
+    ),
     "never: last step": (
         measures(speed=or_else(lambda s: 1 / s[-1])),
         "not one over its last step",
@@ -93,7 +119,7 @@ MEASURES = {
     "never: None": (measures(speed=or_else(lambda s: None)), "0.0, not None"),
     "of 400 for ever": (
         measures(speed=lambda r, s, of: 1 / f if (f := first(r, s, 400)) else 0.0),
-        "reaches 90 % at step 10",
+        "`of` is an argument, and not always 400",
     ),
     "last time below": (
         measures(
@@ -102,7 +128,7 @@ MEASURES = {
                 0.0,
             )
         ),
-        "reaches 90 % at step 10 and falls back",
+        "also where the run falls back after it",
     ),
 }
 
@@ -117,7 +143,7 @@ def geometric(sizes):
 
 SIZES = {
     "depth factors": (power(geometric, lambda s, depth: depth), "depth - 1 factors"),
-    "fifth root": (power(lambda s: (s[-1] / s[0]) ** (1 / len(s))), "four steps between them"),
+    "fifth root": (power(lambda s: (s[-1] / s[0]) ** (1 / len(s))), "L - 1 steps between them"),
     "arithmetic": (power(lambda s: (s[1:] / s[:-1]).mean()), "geometric mean"),
     "straight line": (
         lambda s, d: s[0] + (s[-1] - s[0]) / (len(s) - 1) * (d - 1),
@@ -241,7 +267,30 @@ JUDGES = {
     "by n": (judged(error=lambda a, b: (a - b).std() / len(a)), "not by n"),
     "without t": (fixed(1), "t was not used"),
     "1.96": (fixed(1.96), "1.96 is not the argument t"),
-    "all open": (judged(word=lambda low, high: "open"), "the interval goes from"),
+    # accepted before
+    "numpy's spread": (
+        judged(error=lambda a, b: numpy.std((a - b).numpy()) / len(a) ** 0.5),
+        "divide the squares by n - 1",
+    ),
+    "root of n - 1": (
+        judged(error=lambda a, b: (a - b).std() / (len(a) - 1) ** 0.5),
+        "already in the standard deviation",
+    ),
+    "2.571": (fixed(2.571), "not always 2.571"),
+    "2.776": (fixed(2.776), "not always 2.776"),
+    "3.182": (fixed(3.182), "not always 3.182"),
+    "six seeds built in": (judged(error=lambda a, b: (a - b).std() / 6**0.5), "not always 6"),
+    "five seeds built in": (judged(error=lambda a, b: (a - b).std() / 5**0.5), "not always 5"),
+    "a variance": (judged(error=lambda a, b: (a - b).var() / len(a) ** 0.5), "take its root"),
+    "half as wide": (
+        judged(error=lambda a, b: (a - b).std() / len(a) ** 0.5 / 2),
+        "yours is half as wide",
+    ),
+    "all open": (judged(word=lambda low, high: "open"), "open is not all that can be said"),
+    "at random": (
+        judged(word=lambda low, high: "confirmed" if low > -0.4 else "open"),
+        "your word is 'confirmed', and it should be another one",
+    ),
     "other words": (judged(word=lambda low, high: "better"), "the words are"),
     "a list": (lambda order, results, t: ["open"] * 6, "return a dict"),
     "one word": (lambda order, results, t: "open", "return a dict"),
@@ -298,6 +347,8 @@ COVERAGES = {
     ),
     "1.96": (lambda d, t, truth: held(d, 1.96, truth).double().mean(), "not the argument t"),
     "count": (lambda d, t, truth: held(d, t, truth).sum(), "that is a count"),
+    "all of them": (lambda d, t, truth: held(d, t, truth).all().double(), "whether ALL intervals"),
+    "any of them": (lambda d, t, truth: held(d, t, truth).any().double(), "whether ANY interval"),
     "columns": (lambda d, t, truth: held(d, t, truth, axis=0).double().mean(), "a trial is a row"),
     "one end": (
         lambda d, t, truth: (
@@ -352,7 +403,49 @@ def coverage_by_a_loop(d, t, truth):
     return count / len(d)
 
 
+def judged_by_numpy(order, results, t):
+    words = {}
+    for pair in itertools.combinations(order, 2):
+        d = numpy.subtract(*(results[name].numpy() for name in pair))
+        middle, reach = d.mean(), t * d.std(ddof=1) / len(d) ** 0.5
+        words[pair] = {1: "confirmed", -1: "contradicted", 0: "open"}[
+            int(middle > reach) - int(middle < -reach)
+        ]
+    return words
+
+
+def by_sums(d, t, truth):
+    n = d.shape[1]
+    middle = d.sum(1) / n
+    square = (d - middle[:, None]).square().sum(1) / (n - 1) / n
+    return ((middle - truth).square() < t * t * square).float().mean()
+
+
+def coverage_as_a_fraction(d, t, truth):
+    hits = sum(held(row, t, truth).item() for row in d)
+    return Fraction(hits, len(d))
+
+
+def by_numpy(sizes, depth):
+    logs = numpy.log(sizes.numpy())
+    return numpy.exp(logs[0] + (logs[-1] - logs[0]) / (len(logs) - 1) * (depth - 1))
+
+
+def by_a_while_loop(norms, right, steps, of):
+    i = 0
+    while i < len(right) and 10 * right[i] < 9 * of:
+        i += 1
+    speed = Fraction(1, steps[i]) if i < len(right) else 0
+    return numpy.mean(norms) / norms[0], torch.tensor(norms).max() / norms[0], speed
+
+
 ACCEPTED = {
+    "an order by numpy": (check.judge, judged_by_numpy),
+    "an order, bound": (check.judge, partial(judged())),
+    "a share by sums, in float32": (check.coverage, by_sums),
+    "a share as a fraction": (check.coverage, coverage_as_a_fraction),
+    "logarithms by numpy": (check.extrapolate, by_numpy),
+    "measures by a while loop": (check.measures, by_a_while_loop),
     "an order by lists": (check.judge, judged_by_lists),
     "speeds by a loop": (check.measures, measures(speed=or_else(lambda steps: 0.0))),
     "by logarithms": (check.extrapolate, logarithms),
