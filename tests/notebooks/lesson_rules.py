@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-from tests.notebooks import exercise_rules, prose_rules  # noqa: F401  register their rules
+from tests.notebooks import exercise_rules, formula_rules, prose_rules  # noqa: F401  register
 from tests.notebooks.notebook_rules import RULES, Notebook, rule, texts
 
 MIN_EXERCISES = 3

@@ -10,9 +10,6 @@ import tokenize
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
-from tests.equations import latex
 from tests.notebooks import exercises
 from tests.notebooks.notebook_rules import alt_text, is_figure, rule, texts
 
@@ -91,9 +88,6 @@ NO_RESULT = re.compile(  # names that hold an integer
 )
 # paragraphs, list items, rows of tables
 BLOCKS = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*|>]|\d+\.)\s)")
-INLINE = re.compile(r"(?<!\$)\$(?!\$)([^$\n]+)\$(?!\$)")
-# commands, beside numbers and signs
-ARITHMETIC = {r"\frac", r"\sqrt", r"\cdot", r"\approx", r"\leq"}
 ENTRY_LINK = re.compile(r"\]\((?:\.\./)*reference/(reported|claims|equations)\.md#([\w-]+)\)")
 MEASURED = re.compile(r"\s*(?:[-*>]\s+)?\*\*Measured here", re.I)
 
@@ -322,86 +316,6 @@ def blocks(notebook):
             if re.match(r"\s*## .*Sources\s*$", block.strip().split("\n")[0]):
                 return
             yield cell, block
-
-
-# Formulas within a line
-
-
-@cache
-def page_relations():
-    """Tag -> its relations."""
-    page = (REFERENCE_PAGES / "equations.md").read_text("utf-8")
-    return {tag: latex.relations(block) for tag, block in latex.blocks(page).items()}
-
-
-def sides(relation) -> tuple[str, str]:
-    at = relation.tokens.index(relation.sign)
-    return "".join(relation.tokens[:at]), "".join(relation.tokens[at + 1 :])
-
-
-def parsed(formula: str):
-    """The relation that a formula in a line states, or None."""
-    try:
-        return latex.Relation.parse(latex.tokens(formula))
-    except (SyntaxError, IndexError, ValueError):
-        return None
-
-
-def holds(relation, env) -> bool:
-    try:
-        pairs = [tuple(map(np.asarray, pair)) for pair in relation.sides(env)]
-    except (ArithmeticError, LookupError, TypeError, ValueError):  # a name that is not there, say
-        return False
-    if relation.sign == r"\leq":
-        return all((left <= right + 1e-9).all() for left, right in pairs)
-    # two digits; a few float64 operations
-    tolerance = 5e-3 if relation.sign == r"\approx" else 1e-9
-    return all(np.allclose(left, right, rtol=tolerance, atol=1e-9) for left, right in pairs)
-
-
-@rule("lesson")
-def formulas_in_a_line(notebook):
-    """A formula in a line is arithmetic that holds,
-    or repeats the tagged one with its left side.
-    """
-    if not strict(notebook):
-        return
-    text = "\n\n".join(cell.source for cell in notebook.markdown)
-    tags = [tag for tag in page_relations() if re.search(rf"\*\*\[{tag}\]\*\*", text)]
-    for cell in notebook.markdown:
-        for formula in INLINE.findall(re.sub(r"\$\$.*?\$\$", " ", cell.source, flags=re.S)):
-            relation = parsed(formula)
-            if relation is None:
-                continue
-            if all(
-                token in ARITHMETIC or not token.strip("\\").isalpha() for token in relation.tokens
-            ):
-                if not holds(relation, {}):
-                    yield f"{cell.id}: ${formula}$ is not true: calculate it again"
-                continue
-            if wrong := differs(relation, tags):
-                yield (
-                    f"{cell.id}: ${formula}$ is not what {wrong} says: copy the right side from "
-                    "equations.md, or name another quantity on the left"
-                )
-
-
-def differs(relation, tags) -> str | None:
-    """The tags that state another right side for this left side."""
-    left, right = sides(relation)
-    if not re.search("[a-z]", right):  # a special case, as in: for mu = 0
-        return None
-    same = [tag for tag in tags if any(sides(known)[0] == left for known in page_relations()[tag])]
-    if not same or any(
-        sides(known) == (left, right) for tag in same for known in page_relations()[tag]
-    ):
-        return None
-    from tests.equations import test_equation_values  # binds every tag to the code; needs torch
-
-    for tag in same:
-        if all(holds(relation, env) for env in test_equation_values.environments(tag)):
-            return None
-    return ", ".join(same)
 
 
 # References

@@ -1,0 +1,894 @@
+r"""What the letters stand for in the untagged formulas of a lesson, cell by cell.
+
+A binding is a function of draw(*shape) that returns {name: number, row, matrix or function}; names
+are those of latex.py, "f()" is a function where f alone is a number. It is listed with the cells
+that it holds for: `@lines("02 gradient-size", ...)`. A value that is computed from leaves carries
+its graph, so that derivatives need no binding of their own. Bindings share no code with normlib.
+Of a cell in which a letter changes its meaning, `@lines("02 row $x = ...")` takes the formulas that
+begin so.
+
+A new derivation: add its cell to a binding that has its letters, or write one. A displayed formula
+that has no numbers to try it with is named in NOT_EVALUATED, with the reason.
+"""
+
+import itertools
+import math
+
+import torch
+
+CELLS = {}  # cell -> its bindings
+D = 4  # the numbers of a row
+EPS = 0.3  # large, so that a misplaced eps shows
+SMALL = 1e-3  # what is small beside 1: a step whose square is left out, or its third power
+
+# Displayed formulas that are not evaluated: cell -> how the formula begins -> why.
+NOT_EVALUATED = {
+    "06 chain": {r"\frac{x_{i}}{\sqrt{\frac{1}{D}": "three pictures with arrows, no equation"},
+    "08a interval-derive": {r"\left\lvert \frac{(\hat{\mu}": "holds in 95 % of the trials"},
+}
+# Within lines: what a letter is set to, where one would take it for a statement.
+SETTINGS = {
+    "04a complex-why": {"f(x) = x^{2}": "an example"},
+    "05 derive-solution": {
+        r"y = \sqrt{D}": "a constant solution, or the place of one",
+        r"y = -\sqrt{D}": "a constant solution, or the place of one",
+    },
+    "06 derive-gradient": {r"c = \kappa^{2}": "where the layer starts"},
+    "06a curves-why": {"c = e^{p}": "the third of three ways"},
+    "06b floor-derive": {"y_{i}^{4} = 1": "the simplest row"},
+}
+
+
+def lines(*cells):
+    def register(function):
+        for cell in cells:
+            CELLS.setdefault(cell, []).append(function)
+        return function
+
+    return register
+
+
+def environment(bind, point):
+    generator = torch.Generator().manual_seed(point)
+    return bind(lambda *shape: torch.randn(shape, dtype=torch.float64, generator=generator))
+
+
+def leaf(tensor):
+    return torch.as_tensor(tensor, dtype=torch.float64).clone().requires_grad_()
+
+
+def positive(draw, *shape):
+    return draw(*shape).abs() + 0.5
+
+
+def row(*numbers):
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
+# One row or column, and its norms
+
+
+def centred(x, w, dy, eps=EPS):
+    """LayerNorm of a row x, or BatchNorm of a column; dy arrives at its outputs."""
+    mu = x.mean()
+    c = x - mu
+    v = (c * c).mean()
+    s = (v + eps).sqrt()
+    hatx = c / s
+    b = 0.2
+    y = w * hatx + b
+    sizes = {"D": len(x), "m": len(x), "varepsilon": eps}
+    parts = {"mu": mu, "c": c, "v": v, "sigma": v.sqrt(), "s": s, "hatx": hatx}
+    return sizes | parts | {"x": x, "w": w, "b": b, "y": y, "g": w * dy, "L": (y * dy).sum()}
+
+
+@lines("02 gradient", "02 gradient-size", "02 gradient-backward", "02 shape-derive", "02c backward")
+@lines("02 ex3", "04 product-derive", "solutions/02 ex3-text")
+def layer_norm_row(draw):
+    return centred(leaf(draw(D)), draw(D), draw(D))
+
+
+@lines("01 gradient-why", "01 paths-derive", "01 gradient-derive", "01 eps-why")
+@lines("01a predict-01-after")
+def batch_norm_column(draw):
+    return centred(leaf(draw(D)), draw(1)[0], draw(D))
+
+
+@lines("02 gradient-backward")
+def rows(draw):
+    hatx, w, b = draw(3, D), draw(D), draw(D)
+    return {"hatx": hatx, "w": w, "b": b, "y": w * hatx + b}
+
+
+@lines("04 collect-derive")
+def rows_without_bias(draw):
+    hatx, w = draw(3, D), draw(D)
+    return {"hatx": hatx, "w": w, "y": w * hatx}
+
+
+@lines("01 gradient-derive", "solutions/01 ex4")
+def column_by_hand(draw):
+    there = centred(leaf(row(1, 3, 5, 7)), 1.0, row(12, 0, 0, 0), eps=4)
+    return {name: there[name] for name in ("x", "g", "hatx", "mu", "s", "m")}
+
+
+@lines("01a steep-derive")
+def column_of_two(draw):
+    return centred(leaf(draw(2)), 1.0, draw(2))
+
+
+@lines("01a steep-derive", "04b steep-derive", "solutions/01a ex2")
+def equal_numbers(draw):
+    return {"varepsilon": EPS, "r": EPS**0.5, "s": EPS**0.5}
+
+
+@lines("01a jacobian-why")
+def loss_of_one_output(draw):
+    w = draw(1)[0]
+    return {"g": w * row(1, 0, 0, 0), "w": w, "n": 1}
+
+
+@lines("04 bn-why")
+def channels(draw):
+    sigma = positive(draw, 3)
+    return {"sigma": sigma, "varepsilon": EPS, "s": (sigma**2 + EPS).sqrt()}
+
+
+@lines("04 product-why", "04 product-derive")
+def layer_norm_jacobian(draw):
+    x = draw(D)
+
+    def norm(v):
+        return (v - v.mean()) / (v.var(correction=0) + EPS).sqrt()
+
+    jacobian = torch.autograd.functional.jacobian(norm, x)
+    s = (x.var(correction=0) + EPS).sqrt()
+    matrices = {"I": torch.eye(D).double(), "bold1": torch.ones(D).double(), "J_LN": jacobian}
+    moments = {"mu": x.mean(), "sigma": x.std(correction=0), "varepsilon": EPS, "s": s}
+    return matrices | moments | {"x": x, "hatx": norm(x), "D": D}
+
+
+def divided(x, w, dy, eps=EPS):
+    """RMSNorm of a row x; dy arrives at its outputs."""
+    q = (x * x).mean() + eps
+    r = q.sqrt()
+    hatx = x / r
+    y = w * hatx
+    parts = {"q": q, "r": r, "hatx": hatx, "D": len(x), "varepsilon": eps}
+    return parts | {"x": x, "w": w, "y": y, "g": w * dy, "L": (y * dy).sum()}
+
+
+@lines("04 failure-why", "04 ex2", "04 ex3", "04 graph-why", "04 graph-derive", "04 collect-derive")
+@lines("04 again-reason", "04a failure-why")
+def rms_norm_row(draw):
+    return divided(leaf(draw(D)), draw(D), draw(D))
+
+
+@lines("04b failure-why")
+def rms_norm_row_without_gain(draw):
+    return divided(leaf(draw(D)), torch.ones(D).double(), draw(D))
+
+
+@lines("04 failure-why")
+def row_with_a_target(draw):
+    x, w, t = leaf(draw(D)), draw(D), draw(D)
+    hatx = x / (x.square().mean() + EPS).sqrt()
+    y = w * hatx
+    return {"x": x, "w": w, "t": t, "hatx": hatx, "y": y, "L": (y - t).square().sum() / 2}
+
+
+@lines("04 graph-why", "04 graph-derive", "04 collect-derive", "04 through-why", "04 again-why")
+def row_of_the_graph(draw):
+    """The numbers of the picture."""
+    there = divided(leaf(row(1, 1, 3, 5)), row(3, 1, 1, 1), row(1, 0, 3, 0), eps=0.0)
+    del there["varepsilon"]
+    return there | {"u": there["x"] / there["x"].norm()}
+
+
+@lines("03 derive-variance")
+def mean_square_and_moments(draw):
+    x = draw(D)
+    q = x.square().mean()
+    r = (q + EPS).sqrt()
+    moments = {"mu": x.mean(), "sigma": x.std(correction=0), "hatmu": (x / r).mean()}
+    return moments | {"x": x, "q": q, "r": r, "hatx": x / r, "varepsilon": EPS}
+
+
+@lines("06 exact-derive", "06 ex1", "06 derive-ode", "06 return-twice")
+def row_without_eps(draw):
+    x = leaf(draw(D))
+    there = divided(x, torch.ones(D).double(), draw(D), eps=0.0)
+    others = torch.stack([(x[:i] ** 2).sum() + (x[i + 1 :] ** 2).sum() for i in range(D)])
+    return there | {"rho": there["r"], "c": others}
+
+
+@lines("04b spectrum-derive", "04b ex1", "solutions/04b ex1")
+def rms_norm_jacobian(draw):
+    there = divided(leaf(draw(D)), draw(D), draw(D))
+
+    def norm(v):
+        return v / (v.square().mean() + EPS).sqrt()
+
+    x, hatx = there["x"].detach(), there["hatx"].detach()
+    across = draw(D)
+    across = across - hatx * (hatx @ across) / (hatx @ hatx)
+    matrices = {"J": torch.autograd.functional.jacobian(norm, x), "I": torch.eye(D).double()}
+    return there | matrices | {"v": across}
+
+
+@lines("04b steep-derive")
+def row_that_keeps_away(draw):
+    x = draw(D)
+    return {"x": x, "r": x.square().mean().sqrt(), "D": D, "R": 0.7 * x.norm()}
+
+
+# Unit vectors
+
+
+@lines("04 unit-why", "04 unit-components")
+def unit_vector(draw):
+    x = leaf(draw(D))
+    return {"x": x, "u": x / x.norm(), "D": D, "I": torch.eye(D).double()}
+
+
+@lines("04 unit-perturbation", "04 ex1", "solutions/04 ex1")
+def perturbed(draw):
+    x = draw(D)
+    step = SMALL * (x + draw(D))  # along x and across
+    p = x @ step
+    h = (2 * p + step @ step) / (x @ x)
+    rest = {"dots": 0.0, "c": -p / (x @ x), "u": x / x.norm()}
+    return {"x": x, "Delta": step, "h": h, "p": p} | rest
+
+
+@lines("04b ex3", "04b bound-derive", "solutions/04b ex3")
+def two_directions(draw):
+    x, z = draw(2, D)
+    a, b = x.norm(), z.norm()
+    return {"x": x, "z": z, "a": a, "b": b, "u": x / a, "t": z / b, "R": torch.minimum(a, b)}
+
+
+@lines("04b again-derive")
+def step_at_the_old_length(draw):
+    x, d = draw(2, D)
+    r = x.square().mean().sqrt()
+    return {"x": x, "d": d, "r": r, "eta": 0.3, "z": (x - 0.3 * r**2 * d) / r}
+
+
+@lines("solutions/04 ex6")
+def wrong_gradient(draw):
+    x, w = draw(D), draw(D)
+    r = x.square().mean().sqrt()
+    hatx = x / r
+    delta = draw(D)
+    delta = delta - hatx * (hatx @ delta) / D
+    return {"r": r, "w": w, "hatx": hatx, "delta": delta, "g": hatx + delta}
+
+
+# Signals: averages over random weights are averages over all their signs
+
+
+def signs(count):
+    """All 2^count rows of signs, as columns."""
+    return torch.tensor(list(itertools.product((-1.0, 1.0), repeat=count))).double().T
+
+
+def average(values):
+    return values.mean(-1)
+
+
+@lines("00 ex1", "00 factor-derive", "00a variance-why")
+def random_weights(draw):
+    """Three inputs, two outputs."""
+    x, v = draw(3), 0.6
+    w = v**0.5 * signs(6).reshape(2, 3, -1)
+    z = (w * x[:, None]).sum(1)
+    signal = {"x": x, "W": w, "z": z, "h": z.relu(), "q": x.square().mean()}
+    functions = {"E()": average, "relu()": torch.relu}
+    return signal | functions | {"v": v, "n": 3, "j": 3, "k": 2}
+
+
+@lines("00 block-why")
+def block(draw):
+    h = draw(D)
+    functions = {"F()": torch.tanh, "norm()": lambda v: v / v.norm()}
+    return functions | {"h": h, "h_next": h + (h / h.norm()).tanh()}
+
+
+@lines("01a noise-why")
+def batch_of_samples(draw):
+    """Each sample is one of three values; a batch has three samples."""
+    values = draw(3)
+    mu = values.mean()
+    x = torch.stack([torch.stack(batch) for batch in itertools.product(values, repeat=3)]).T
+    d = x - mu
+    sigma = (values - mu).square().mean().sqrt()
+    fixed = {"n": 1, "k": 2, "m": 3, "E()": average}
+    return {"x": x, "mu": mu, "d": d, "e": d.mean(0), "sigma": sigma} | fixed
+
+
+@lines("00c attention-derive", "00c ex3", "solutions/00c ex3")
+def query_and_key(draw):
+    """A query is one of three numbers, a key one of four, independently."""
+    q, k = (values.flatten() for values in torch.meshgrid(draw(3), draw(4), indexing="ij"))
+    moments = {"mu_q": q.mean(), "mu_k": k.mean()}
+    moments |= {"sigma_q": q.std(correction=0), "sigma_k": k.std(correction=0)}
+    variance = {"E()": average, "Var()": lambda v: v.var(correction=0)}
+    return {"q": q, "k": k} | moments | variance
+
+
+@lines("00c attention-derive")
+def softmax_bounds(draw):
+    z, x = draw(2, D)
+    jacobian = torch.autograd.functional.jacobian(lambda v: v.softmax(0), x)
+    return {"z": z, "p": x.softmax(0), "J": jacobian, "alpha": z.min(), "beta": z.max()}
+
+
+@lines("00c attention")
+def logits(draw):
+    logits = draw(D)
+    return {"l": logits, "p": logits.softmax(0)}
+
+
+@lines("02a stream-derive")
+def stream(draw):
+    start, branches, sign = draw(D), draw(4, D), signs(4)
+    added = branches[:, :, None] * sign[:, None]  # block, entry, signs
+    rows = {0: start[:, None].expand(D, sign.shape[1])}
+    for k in range(4):
+        rows[k + 1] = rows[k] + added[k]
+    q = {k: value.square().mean() for k, value in rows.items()}
+    b = branches.square().mean(1)
+    one = {k: value[:, 3] for k, value in rows.items()}  # of one choice of the signs
+    return {"x": one, "f": added[:, :, 3], "q": q, "b": b, "l": 4, "ldots": b[2]}
+
+
+@lines("solutions/02a ex5-open")
+def scaled_stream(draw):
+    b = 0.4
+    added = [b / k for k in range(1, 25)]
+    return {"b": b, "q": {24: 1 + sum(added)}, "ldots": sum(1 / k for k in range(3, 24))}
+
+
+@lines("02a deepnorm")
+def deep_norm(draw):
+    return {"alpha": 1.7, "beta": 0.6, "b": 0.4}
+
+
+@lines("06a growth-derive")
+def scaled_branch(draw):
+    return {"x": draw(D), "F": draw(D), "a": 0.7, "q": 1.3, "q_new": 1.3 + 0.7**2 * 2 * 1.3}
+
+
+@lines("06a growth-derive")
+def number_of_the_depth(draw):
+    return {"a": 15**-0.5, "K": 15}
+
+
+@lines("06a growth-hand", "solutions/06a ex1")
+def mean_square(draw):
+    return {"q": positive(draw, 1)[0], "a": 0.7}
+
+
+@lines("08a skip-why")
+def closed_branch(draw):
+    return {"x": draw(D), "f()": torch.tanh}
+
+
+@lines("06a fixup-derive")
+def fixup(draw):
+    return {"K": 15, "m": 3, "r": 15 ** (-1 / 4)}
+
+
+@lines(r"06a fixup-derive $r = 1/\sqrt{K}")
+def fixup_of_two_layers(draw):
+    return {"K": 15, "m": 2, "r": 15 ** (-1 / 2)}
+
+
+@lines("08a interval-derive")
+def measured_differences(draw):
+    values = draw(3)
+    draws = torch.stack([torch.stack(each) for each in itertools.product(values, repeat=3)]).T
+    moments = {"mu": values.mean(), "sigma": values.std(correction=0)}
+    return moments | {"hatmu": draws.mean(0), "F": 3, "E()": average}
+
+
+# Activations
+
+
+@lines("00a slope-hand")
+def sigmoid(draw):
+    x = leaf(draw(1)[0])
+    return {"x": x, "y": x.sigmoid(), "t": draw(1)[0]}
+
+
+@lines("00a kinds", "00a kinds-derive", "solutions/00a ex1")
+def sigmoid_threshold(draw):
+    x = leaf(positive(draw, 1)[0])
+    y = x.sigmoid()
+    return {"x": x, "y": y, "varepsilon": y * (1 - y)}
+
+
+@lines("00a kinds-derive")
+def sigmoid_near_its_limit(draw):
+    x = positive(draw, 1)[0]
+    return {"x": x, "y": x.sigmoid(), "varepsilon": 1 - x.sigmoid()}
+
+
+@lines("00a kinds-derive-tanh")
+def tanh_threshold(draw):
+    x = positive(draw, 1)[0]
+    return {"x": x, "y": x.tanh(), "varepsilon": 1 - x.tanh() ** 2}
+
+
+@lines("00a kinds-derive-tanh", "solutions/00a ex2")
+def scaled_tanh_threshold(draw):
+    x, alpha = (leaf(number) for number in positive(draw, 2))
+    y = (alpha * x).tanh()
+    return {"x": x, "alpha": alpha, "y": y, "varepsilon": alpha * (1 - y**2)}
+
+
+@lines("00a swish-derive")
+def swish(draw):
+    x, beta = leaf(draw(1)[0]), leaf(draw(1)[0])
+    s = (beta * x).sigmoid()
+    return {"x": x, "beta": beta, "s": s, "y": x * s}
+
+
+@lines("00a closed-why", "00a closed-predict", "solutions/00a ex5")
+def moved_sigmoid(draw):
+    a, b = positive(draw, 2)
+    x = draw(1)[0]
+    curve = {"f()": lambda v: a * torch.as_tensor(b * v).sigmoid() - a / 2}
+    return curve | {"A": a, "B": b, "C": -a / 2, "x": x, "sigmoid()": torch.sigmoid}
+
+
+@lines("solutions/00a ex5")
+def slope_one(draw):
+    (a,) = positive(draw, 1)
+    return {"A": a, "B": 4 / a}
+
+
+@lines("solutions/00a ex3")
+def leaky_variance(draw):
+    return {"a": 0.3, "n": 7, "v": 2 / (1.09 * 7), "q": 1.3}
+
+
+@lines("04a softmax-why", "04a softmax-derive", "05a derive-softmax")
+@lines("solutions/05a ex1")
+def softmax(draw):
+    x, dp = leaf(draw(D)), draw(D)
+    p = x.softmax(0)
+    return {"x": x, "p": p, "S": x.exp().sum(), "L": (p * dp).sum(), "D": D}
+
+
+# Matrices
+
+
+@lines("00b powers-why")
+def eigenvector(draw):
+    """Of a matrix that is not symmetric: a diagonal one, seen in another basis."""
+    basis, values = draw(3, 3), row(0.4, -1.3, 0.7)
+    w = basis @ torch.diag(values) @ torch.linalg.inv(basis)
+    size = {"c": torch.linalg.matrix_norm(w, 2), "rho": 1.3, "t": 3}
+    return {"W": w, "v": basis[:, 1], "lambda": values[1]} | size
+
+
+@lines("00b powers-why")
+def any_vector(draw):
+    w = draw(3, 3)
+    return {"W": w, "v": draw(3), "c": torch.linalg.matrix_norm(w, 2), "t": 3}
+
+
+@lines("00b singular")
+def linear_layer_backward(draw):
+    w, g = draw(3, D), draw(3)
+    return {"W": w, "g": g, "d": torch.stack([(w[:, j] * g).sum() for j in range(D)])}
+
+
+@lines("00b residual")
+def shortcut(draw):
+    j = draw(3, 3)
+    j = 0.6 * j / torch.linalg.matrix_norm(j, 2)
+    return {"J": j, "R": torch.eye(3).double() + j, "v": draw(3), "c": 0.6}
+
+
+@lines("00b residual")
+def shortcut_along_an_eigenvector(draw):
+    j = draw(3, 3)
+    j = j + j.T
+    values, vectors = torch.linalg.eigh(j)
+    matrices = {"J": j, "R": torch.eye(3).double() + j, "c": values.abs().max()}
+    return matrices | {"v": vectors[:, 0], "lambda": values, "r": 1 + values}
+
+
+@lines("00b residual")
+def one_eigenvalue(draw):
+    j = draw(3, 3)
+    values, vectors = torch.linalg.eigh(j + j.T)
+    matrices = {"J": j + j.T, "R": torch.eye(3).double() + j + j.T}
+    return matrices | {"v": vectors[:, 0], "lambda": values[0]}
+
+
+@lines("00c step-why", "00c descent")
+def descent(draw):
+    m, more, e = positive(draw, 3)
+    curvatures = {"m": m, "M": m + more, "a": m, "e": e, "cond": (m + more) / m}
+    return curvatures | {"eta": 2 / (m + m + more)}
+
+
+@lines("02b spectral")
+def power_iteration(draw):
+    w, u = draw(3, D), draw(3)
+    left, s, right = torch.linalg.svd(w, full_matrices=False)
+    parts = {"p": left.T, "s": s, "q": right, "e": left.T @ u}
+    return {"W": w, "u": u, "t": 3} | parts
+
+
+@lines("03 invariance-why")
+def blind_to_a_factor(draw):
+    w, u, dy = leaf(draw(D, 3)), draw(3), draw(D)
+    x = w @ u
+    return {"W": w, "u": u, "x": x, "L": (x / x.norm() * dy).sum()}
+
+
+@lines("03 fold-idea", "03 fold-derive")
+def linear_layer(draw):
+    w, u, b = draw(D, 3), draw(3), draw(D)
+    return {"W": w, "u": u, "b": b, "h": w @ u + b, "D": D, "K": 3}
+
+
+@lines("03a ex3")
+def reader(draw):
+    return {"R": draw(3, D), "hatx": draw(D), "w": draw(D), "beta": draw(D)}
+
+
+@lines("03a qk-why")
+def query_and_key_behind_norms(draw):
+    q, k, a, b = draw(4, D)
+    q, k = (v / v.square().mean().sqrt() for v in (q, k))
+    return {"hatq": q, "hatk": k, "a": a, "b": b, "D": D}
+
+
+@lines("01a fold-derive")
+def layer_before_the_norm(draw):
+    weight, d, u, mean, w, b = draw(3, 2), draw(3), draw(D, 2), draw(3), draw(3), draw(3)
+    s = positive(draw, 3)
+    x = u @ weight.T + d
+    y = w * (x - mean) / s + b
+    norm = {"mu_run": mean, "s": s, "w": w, "b": b}
+    return {"W": weight, "d": d, "u": u, "x": x, "y": y} | norm
+
+
+# Statistics
+
+
+@lines("02b why")
+def welford(draw):
+    x, k = draw(5), 4
+    mean = {j: x[:j].mean() if j else 0.0 for j in range(6)}
+    moment = {j: (x[:j] - mean[j]).square().sum() if j else 0.0 for j in range(6)}
+    return {"x": x, "k": k, "mu": mean, "M": moment, "d": x[k - 1] - mean[k - 1]}
+
+
+@lines("02b why")
+def rounded_mean(draw):
+    x = draw(5)
+    rounded = x.mean() + 0.1
+    moments = {"mu": x.mean(), "sigma": x.std(correction=0)}
+    return moments | {"x": x, "barx": rounded, "c": x - rounded, "D": 5}
+
+
+@lines("02b wn-derive", "02b wn-curvature")
+def weight_norm(draw):
+    v, g, h = leaf(draw(D)), leaf(draw(1)[0]), draw(D)
+    ell = v.norm()
+    weights = g * v / ell
+    return {"v": v, "g": g, "h": h, "ell": ell, "W": weights, "w": v / ell}
+
+
+@lines("02b wn-derive")
+def lengths(draw):
+    return {"ell": positive(draw, 3)}
+
+
+@lines("02b ws")
+def standardized_weights(draw):
+    return {"hatW": draw(3, D), "x": draw(D)}
+
+
+@lines("08a stability-derive")
+def parabola(draw):
+    a, e, eta, steps = 1.3, draw(1)[0], 0.5, 6
+    gradients = [a * e]
+    for _ in range(steps - 1):
+        gradients.append(gradients[-1] * (1 - eta * a))
+    n = torch.stack(gradients).abs()
+    r = abs(1 - eta * a)
+    run = {"n": n, "S": n.mean() / n[0], "T": steps, "r": r, "dots": r**3 + r**4}
+    return {"a": a, "e": e, "eta": eta} | run
+
+
+@lines("08a factor-derive")
+def layer_factors(draw):
+    n = positive(draw, 6)
+    n = {k: n[k] for k in range(6)}
+    factors = torch.stack([n[k - 1] / n[k] for k in range(1, 6)])
+    mean = factors.log().mean().exp()
+    return {"n": n, "lambda[]": factors, "lambda": mean, "K": 5, "cdots": factors[2] * factors[3]}
+
+
+@lines("08a holm-derive")
+def holm(draw):
+    return {"M": 3, "N": 8}
+
+
+@lines("07 roof-why")
+def at_the_ridge(draw):
+    n, b, w = positive(draw, 3)
+    q = n * w / b
+    return {"n": n, "B": b, "W": w, "Q": q, "I_ridge": q / w}
+
+
+@lines("07 roof-why")
+def two_times(draw):
+    n, b, w, q = positive(draw, 4)
+    return {"n": n, "B": b, "W": w, "Q": q, "t": torch.stack([b / w, n / q])}
+
+
+@lines("07a start-why")
+def start_of_a_call(draw):
+    start, b, w = positive(draw, 3)
+    return {"t_start": start, "B": b, "W": w}
+
+
+@lines("06b floor-derive")
+def jacobian_without_eps(draw):
+    x = draw(D)
+    rho = x.square().mean().sqrt()
+
+    def norm(v):
+        return v / v.square().mean().sqrt()
+
+    return {"A": torch.autograd.functional.jacobian(norm, x), "y": x / rho, "rho": rho, "D": D}
+
+
+@lines("06b floor-why")
+def off_the_diagonal(draw):
+    return jacobian_without_eps(draw) | {"i": 1, "j": 2}
+
+
+@lines("solutions/06b ex3")
+def any_width(draw):
+    return {"D": 7}
+
+
+@lines("06b floor-derive")
+def share_off_the_diagonal(draw):
+    a, b = draw(D, D), torch.diag(draw(D))
+    e = (a - torch.diag(a.diagonal())).norm() / a.norm()
+    return {"A": a, "B": b, "e": e}
+
+
+@lines("06b similarity-derive")
+def share_on_the_diagonal(draw):
+    a = draw(D, D)
+    e = (a - torch.diag(a.diagonal())).norm() / a.norm()
+    return {"A": a, "e": e, "D": D}
+
+
+# Curves
+
+
+@lines("05 drag-why")
+def dragged_number(draw):
+    x = draw(1)[0]
+    rho = ((x**2 + 3) / 4).sqrt()
+    return {"x": x, "rho": rho, "y": x / rho}
+
+
+@lines("05 dyt-formula")
+def tanh(draw):
+    x, w, b, alpha = draw(D), draw(D), draw(D), draw(1)[0]
+    layer = {"x": x, "w": w, "b": b, "alpha": alpha, "y": w * (alpha * x).tanh() + b}
+    return layer | {"u": draw(1)[0]}
+
+
+def frozen(draw, dimension=6.25):
+    """The curve with a frozen rho, and its separated equation."""
+    x, rho = leaf(draw(1)[0]), positive(draw, 1)[0]
+    root = dimension**0.5
+    z = x / (rho * root)
+    y = root * z.tanh()
+    (slope,) = torch.autograd.grad(y, x, create_graph=True)
+    return {"x": x, "y": y, "z": z, "u": y / root, "rho": rho, "D": dimension} | {
+        "dx": 0.7,
+        "dy": 0.7 * slope,
+        "A": root / 2,
+        "B": root / 2,
+        "C": 0.0,
+        "artanh()": torch.atanh,
+    }
+
+
+@lines("05 freeze", "05 derive-solution")
+def curve_of_a_frozen_size(draw):
+    return frozen(draw)
+
+
+@lines("05 freeze", "solutions/05 ex1")
+def curve_of_64_numbers(draw):
+    there = frozen(draw, 64.0)
+    separated = {
+        "g()": lambda y: 64 / (64 - y**2),
+        "G()": lambda y: 8 * torch.as_tensor(y / 8).atanh(),
+    }
+    return there | separated | {"g": there["dx"] / (there["rho"] * there["dy"]), "A": 4.0}
+
+
+@lines("05 freeze", "06 derive-ode", "06 derive-bernoulli", "solutions/06 ex2", "06 ex2")
+@lines("06 remember")
+def curve_of_a_moving_size(draw):
+    x, c = leaf(positive(draw, 1)[0]), 1.7
+    y = D**0.5 * x / (x**2 + c).sqrt()
+    u = y**-2
+    (slope,) = torch.autograd.grad(y, x, create_graph=True)
+    helpers = {"u": u, "v": x**2 * u, "m": x**2, "c": c, "C": c / D, "rho": x / y}
+    return {"x": x, "y": y, "D": D, "dy": slope} | helpers
+
+
+@lines("05 freeze")
+def line_of_a_frozen_size(draw):
+    x = leaf(draw(1)[0])
+    return {"x": x, "y": x / 1.7, "rho": 1.7}
+
+
+@lines("05 ex2", "solutions/05 ex2")
+def curve_that_falls_with_the_height(draw):
+    x, rho, dimension = leaf(positive(draw, 1)[0]), 1.7, 4.0
+    root = dimension**0.5
+    y = root * (1 - (-x / (rho * root)).exp())
+    (slope,) = torch.autograd.grad(y, x, create_graph=True)
+    separated = {"dx": 0.7, "dy": 0.7 * slope, "C": -root * math.log(root)}
+    return {"x": x, "y": y, "rho": rho, "D": dimension} | separated
+
+
+@lines("05b slopes-why")
+def dyt_by_hand(draw):
+    x = 2 * row(0, math.log(2), -math.log(3), math.log(3) / 2)
+    return {"x": x, "t": (x / 2).tanh(), "w": row(1, 1, 2, 1), "alpha": 1.0}
+
+
+@lines("05b derive-gradient", "05b derive-bounds", "05b slopes-why")
+def dyt_number(draw):
+    x, alpha, w, b = (leaf(number) for number in draw(4))
+    kappa = 1.7
+    u = alpha * x / kappa
+    t = u.tanh()
+    curve = {"x": x, "alpha": alpha, "w": w, "b": b, "kappa": kappa, "u": u}
+    return curve | {"t": t, "y": w * kappa * t + b, "s": w * alpha * (1 - t**2)}
+
+
+@lines("05b derive-bounds")
+def steepest_change(draw):
+    """h is the slope of -(1 - t^2)^2 / 2."""
+
+    def h(t):
+        (found,) = torch.autograd.grad(-((1 - t**2) ** 2) / 2, t)
+        return found
+
+    return {"t": leaf(draw(1)[0]), "h()": h}
+
+
+@lines("05b derive-bounds")
+def where_it_changes_most(draw):
+    t = 3**-0.5
+    return {"t": t, "h": 2 * t * (1 - t**2)}
+
+
+@lines("05b derive-arsinh", "05b ex3", "05b bound-why", "solutions/05b ex3")
+def arsinh(draw):
+    u = leaf(draw(1)[0])
+    return {"u": u, "v": u.asinh().exp(), "arsinh()": torch.asinh}
+
+
+@lines("05b derive-arsinh", "solutions/05b ex3")
+def arsinh_bends_most(draw):
+    return {"u": 0.5**0.5}
+
+
+@lines("06 failure-why")
+def level(draw):
+    x, alpha, kappa = draw(1)[0], 0.7, 8.0
+    return {
+        "x": x,
+        "alpha": alpha,
+        "kappa": kappa,
+        "y": kappa * (alpha * x / kappa).tanh(),
+        "D": 64,
+    }
+
+
+@lines("solutions/06 ex3", "06 ex3")
+def another_exponent(draw):
+    x, c, a = leaf(positive(draw, 1)[0]), 0.8, 1.6
+    y = a * x / (x**4 + c) ** 0.25
+    return {"x": x, "y": y, "u": y**-4, "a": a, "c": c, "C": c / a**4}
+
+
+@lines("06 ex4", "06 derive-gradient", "solutions/06 ex4")
+def dyisru_number(draw):
+    x, c, kappa = leaf(draw(1)[0]), leaf(1.7), 2.3
+    return {"x": x, "c": c, "kappa": kappa, "y": kappa * x / (x**2 + c).sqrt()}
+
+
+@lines("06 derive-gradient")
+def where_it_bends_most(draw):
+    c = 1.7
+    return {"x": c**0.5 / 2, "c": c}
+
+
+@lines("06 return-why", "06 return-twice")
+def slopes_near_zero(draw):
+    rho, q = 1.3, SMALL
+    x = leaf((D * rho**2 * q) ** 0.5)
+    curve = {"alpha": 1 / rho, "kappa": D**0.5, "c": D * rho**2}
+    return curve | {"x": x, "y": x / rho, "rho": rho, "q": q, "D": D}
+
+
+@lines("06a derf-derive", "06a derf-why", "solutions/06a ex3")
+def derf(draw):
+    x, alpha, s = (leaf(number) for number in draw(3))
+    u = alpha * x + s
+
+    def slope(v):
+        (found,) = torch.autograd.grad(v.erf(), v, create_graph=True)
+        return found
+
+    return {"x": x, "alpha": alpha, "s": s, "u": u, "h()": slope}
+
+
+@lines("06a curves-why")
+def constants_of_a_parameter(draw):
+    p = draw(1)[0]
+    return {
+        "c": torch.nn.functional.softplus(p),
+        "p": p,
+        "softplus()": torch.nn.functional.softplus,
+    }
+
+
+# Differences
+
+
+def polynomial(draw, degree):
+    a = draw(degree + 1)
+
+    def f(v):
+        return sum(a[k] * v**k for k in range(degree + 1))
+
+    x = leaf(draw(1)[0])
+    return {"f()": f, "f": f(x), "x": x, "h": 0.3, "dots": 0.0, "i": 1j}
+
+
+@lines("04a ex1", "04a complex-why", r"04a steps-derive $\frac{f(x + h) - f(x - h)}")
+def polynomial_of_degree_three(draw):
+    """All that the dots stand for is 0."""
+    return polynomial(draw, 3)
+
+
+@lines(r"04a steps-derive $\frac{f(x + h) - f(x)}")
+def polynomial_of_degree_two(draw):
+    return polynomial(draw, 2)
+
+
+@lines("04a steps-derive")
+def best_step(draw):
+    a, b = positive(draw, 2)
+    return {"A": a, "B": b, "m": 3, "h": (b / (3 * a)) ** (1 / 4)}
+
+
+@lines("solutions/04a ex2")
+def best_step_of_the_central_difference(draw):
+    a, b = positive(draw, 2)
+    return {"A": a, "B": b, "h": (b / (2 * a)) ** (1 / 3)}
