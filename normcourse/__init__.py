@@ -1,10 +1,18 @@
 """What the lessons stand on: checks, measures, timing, training and figures.
 
-It imports normlib and is never imported by it.
+It imports normlib and is never imported by it. Importing it sets one torch thread, unless
+OMP_NUM_THREADS says how many: the lessons' tensors are small, and on a busy machine two threads
+wait for each other, so that a training takes ten times as long.
 """
+
+import os
 
 import torch
 from torch import Tensor
+
+MOST_THREADS = torch.get_num_threads()  # what torch would take; `make bench` does
+if "OMP_NUM_THREADS" not in os.environ:
+    torch.set_num_threads(1)
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:

@@ -21,6 +21,7 @@ import torch
 from bench_cases import NOT_TIMED, Case, cpu_cases, field, gpu_cases
 from tqdm import tqdm
 
+import normcourse
 from normcourse import timing
 from normcourse.timing.records import check_entry, entry
 
@@ -261,6 +262,7 @@ def main(arguments: list[str]) -> int:
         seconds=options.seconds,
         compiled=options.compile,
     )
+    torch.set_num_threads(normcourse.MOST_THREADS)  # a lesson takes one, a library all cores
     try:
         if options.part:
             measured(cpu_cases(options.part), command="make bench")

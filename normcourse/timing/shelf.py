@@ -25,6 +25,8 @@ class Shown:
         origin = self.record["provenance"]
         count = len(self.record["results"])
         machine = f"{origin['device']} ({origin['machine']}), torch {origin['torch']}"
+        if self.device == "CPU":
+            machine += f", {origin['threads']} threads"
         return f"{self.whose}: {self.name}, {machine}, {origin['date'][:10]}, {count} measurements"
 
     @property

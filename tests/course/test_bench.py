@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from bench_cases import Case
 
+import normcourse
 from normcourse import timing
 
 SETTINGS = {"command": "make bench", "minutes": 1.0, "seconds": 0.0, "compiled": False}
@@ -110,6 +111,14 @@ def test_an_interrupted_run_goes_on(tmp_path, monkeypatch):
     assert record["provenance"]["command"] == "make bench"
     monkeypatch.setattr(bench, "measure", None)  # nothing is left to measure
     bench.complete(path, cases, Quick(), **SETTINGS)
+
+
+def test_the_cpu_is_measured_with_as_many_threads_as_torch_takes(tmp_path, monkeypatch, one_thread):
+    seen = []
+    monkeypatch.setattr(normcourse, "MOST_THREADS", 3)
+    monkeypatch.setattr(bench, "complete", lambda *_, **__: seen.append(torch.get_num_threads()))
+    assert bench.main(["--part=warm", f"--record={tmp_path / 'record.json'}"]) == 0
+    assert seen == [3]
 
 
 def test_records_of_other_machines_are_not_continued(tmp_path):
