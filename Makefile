@@ -4,6 +4,7 @@
 #   TORCH_ARGS  goes to pip for torch alone: the index that torch's install page shows for CPU-only wheels
 #   TORCH       another torch than the pinned one:  make environment TORCH=2.11.0
 #   WORKERS     how many notebooks or experiments run at the same time
+#   LESSON      the one lesson that make test tries, such as 03a
 #   NOTEBOOKS   which ones make test-portable runs
 #   GPU         set to 1, make bench measures the GPU;  RECORD is the file that it writes;  BENCH_ARGS are passed on
 
@@ -37,7 +38,7 @@ lectures: environment
 	@$(VENV_PYTHON) tools/lectures.py
 
 test: lint
-	OMP_NUM_THREADS=1 $(PYTEST) -p tests.notebooks.nbstrict $(PARALLEL) tests notebooks
+	OMP_NUM_THREADS=1 $(PYTEST) -p tests.notebooks.nbstrict $(PARALLEL) $(if $(LESSON),-p tests.one_lesson --lesson $(LESSON),tests notebooks)
 
 lint: environment
 	$(VENV_PYTHON) -m ruff format --check .
