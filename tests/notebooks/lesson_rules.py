@@ -4,8 +4,13 @@ import ast
 import re
 from pathlib import Path
 
-from tests.notebooks import exercise_rules, formula_rules, prose_rules  # noqa: F401  register
-from tests.notebooks.notebook_rules import RULES, Notebook, rule, texts
+from tests.notebooks import (  # noqa: F401  register their rules
+    exercise_rules,
+    formula_rules,
+    prose_rules,
+    reading_rules,
+)
+from tests.notebooks.notebook_rules import RULES, Notebook, parsed, rule, texts
 
 MIN_EXERCISES = 3
 LAST_SECTIONS = ["What to remember", "Sources"]
@@ -86,13 +91,6 @@ def seeded(notebook):
         for call in (node for node in ast.walk(parsed(cell)) if isinstance(node, ast.Call)):
             if fault := unseeded(call):
                 yield f"{cell.id}: {fault}"
-
-
-def parsed(cell):
-    try:
-        return ast.parse(cell.source)
-    except SyntaxError:  # plain_python complains
-        return ast.Module([], [])
 
 
 def unseeded(call: ast.Call) -> str | None:

@@ -105,6 +105,13 @@ def texts(output):
     )
 
 
+def parsed(cell):
+    try:
+        return ast.parse(cell.source)
+    except SyntaxError:  # plain_python complains
+        return ast.Module([], [])
+
+
 @rule()
 def schema(notebook):
     for error in nbformat.validator.iter_validate(notebook.content):

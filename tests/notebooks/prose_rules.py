@@ -284,31 +284,6 @@ def numbers_in_prose(notebook):
                 )
 
 
-@rule("lesson")
-def readings(notebook):
-    """What a reading of results says, in digits or words, its own section has shown before."""
-    if not strict(notebook):
-        return
-    section = set()
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            section |= shown(cell)
-            continue
-        for block in BLOCKS.split(cell.source):
-            if re.match(r"\s*## ", block):
-                section = set()
-            if not cell.id.endswith(("-read", "-reading")) and not MEASURED.match(block):
-                continue
-            for text, value, word, _ in stated(block):
-                if not has(value, word, section | linked(block)):
-                    yield (
-                        f"{cell.id}: {text!r}, read from a result, "
-                        "is in no output above it in its section: "
-                        "print it or put it into the figure's alt text, "
-                        "or move what is no result elsewhere"
-                    )
-
-
 def blocks(notebook):
     """(cell, block) of every paragraph, list item and row of a table before the section Sources."""
     for cell in notebook.markdown:

@@ -32,8 +32,6 @@ $$
 
 **Step 1.** Where $\mu = 0$, $q = \mu^{2} + \sigma^{2}$, and $9 - 2.5^{2} = 2.75$.
 So $\hat{x}_{i} = \frac{x_{i}}{r}$ (step 1)."""
-READING = "**Measured here:** 3 of 5 seeds lose 26 % or more, 48 of 339 digits; a quarter is less."
-PRINTED = "3 of 5 seeds: 26% lost, 48 of 339, 25 %\n"
 
 
 def lesson():
@@ -46,8 +44,6 @@ def lesson():
             "Thirty layers, in 2019, as lesson 07 and [lesson 02](02_layer_norm.ipynb) say."
         ),
         "derive": EQUATIONS,
-        "run": ("print(report)", PRINTED),
-        "run-read": READING,
         "others": f"## Others\n\n27.3 % is {REPORTED} for Llama 2. Exercise 1 asks for 2.",
         "ex1": "## Exercises\n\n**1. Size** · 10 minutes\n\nTake 300 values.",
         "ex1-stub": ("answer = None", ""),
@@ -89,9 +85,6 @@ FAULTS = [  # the rule, the cell, what is there, what is planted
     ("numbers_in_prose", "why", "Thirty", "$0.123$"),  # a number dressed as a formula
     ("numbers_in_prose", "why", "Thirty", "99"),  # that Sources has it does not count
     ("numbers_in_prose", "ex1", "300", "301"),  # a number in an exercise's question
-    ("readings", "run-read", "3 of 5", "4 of 5"),  # small numbers, in digits and words
-    ("readings", "run-read", "3 of 5", "four of 5"),
-    ("readings", "run-read", "48 of", "30 of"),  # 30 is in the code, and in no output
     ("references", "why", "lesson 07", "lesson 09"),
     ("references", "why", "[lesson 02]", "[lesson 03]"),
     ("references", "others", "Exercise 1", "Exercise 4"),
@@ -112,11 +105,6 @@ def test_one_rule_sees_the_fault(tmp_path, monkeypatch, rule, name, there, plant
     found = complaints(tmp_path, monkeypatch, {name: text.replace(there, planted)})
     assert set(found) - {"numbers_in_prose"} == {rule} - {"numbers_in_prose"}
     assert all(line.startswith(f"{name}: ") for line in found[rule])
-
-
-def test_a_reading_reads_what_its_own_section_shows(tmp_path, monkeypatch):
-    apart = {"run-read": f"## Another section\n\n{READING}"}
-    assert "readings" in complaints(tmp_path, monkeypatch, apart)
 
 
 def test_a_lesson_keeps_the_rules_once_it_is_named(tmp_path, monkeypatch):
