@@ -5,15 +5,16 @@ Each table below maps what a check says to the wrong formula that earns it.
 """
 
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import torch
 from torch import Tensor, nn
 
 from normcourse import measures, training
-from normcourse.checks.probes import call
+from normcourse.checks.probes import calls
 from normcourse.checks.values import as_number, describe
-from normcourse.checks.verdict import Slip, exercise, expect, parts
+from normcourse.checks.verdict import Slip, exercise
 
 STEPS = 40
 
@@ -29,18 +30,27 @@ FIRST = {  # v: the matrix W, its powers' norms gains, its eigenvalues
 }
 PEAK = {
     "peak: the bound sigma_max^steps, which nothing reaches; take the norm of W^t itself.": (
-        lambda v: v.gains[0] ** STEPS
+        lambda v: v.gains[0] ** v.steps
     ),
     "peak: that is the last step; take the largest over all steps.": lambda v: v.gains[-1],
     "peak: that is the first step; W^t goes on growing for a while.": lambda v: v.gains[0],
     "peak: W ** t is element-wise; use torch.linalg.matrix_power.": (
-        lambda v: max(measures.spectral_norm(v.W**t) for t in range(1, STEPS + 1))
+        lambda v: max(measures.spectral_norm(v.W**t) for t in range(1, v.steps + 1))
     ),
     "peak: eigenvalues do not see it; take singular values of W^t.": lambda v: (
         v.eigenvalues.abs().max()
     ),
     "peak: the Frobenius norm is no gain; take the largest singular value of W^t.": (
-        lambda v: max(torch.linalg.matrix_power(v.W, t).norm() for t in range(1, STEPS + 1))
+        lambda v: max(torch.linalg.matrix_power(v.W, t).norm() for t in range(1, v.steps + 1))
+    ),
+    "peak: the last step counts, too: t = 1..steps, and range(1, steps) ends before it.": (
+        lambda v: v.gains[:-1].max()
+    ),
+    "peak: with steps = 2 only two steps count; yours looks beyond `steps`.": (
+        lambda v: v.all_gains.max()
+    ),
+    "peak: W^0 is no step; t starts at 1, also where W only shrinks.": lambda v: (
+        v.gains.max().clamp(min=1)
     ),
 }
 RATE = {
@@ -55,10 +65,15 @@ RATE = {
     ),
     "rate: that is the gain of all steps together; the rate is per step.": lambda v: v.gains[-1],
     "rate: that is radius^steps; the rate is per step.": lambda v: (
-        v.eigenvalues.abs().max() ** STEPS
+        v.eigenvalues.abs().max() ** v.steps
     ),
     "rate: the root of the last gain comes near it after many more steps; "
-    "take the largest eigenvalue.": lambda v: v.gains[-1] ** (1 / STEPS),
+    "take the largest eigenvalue.": lambda v: v.gains[-1] ** (1 / v.steps),
+    "rate: the last two gains swing where the eigenvalues turn; take the largest eigenvalue.": (
+        lambda v: v.gains[-1] / v.gains[-2]
+    ),
+    "rate: the eigenvalue with the largest ABSOLUTE value counts, not the one with the largest "
+    "real part.": lambda v: v.eigenvalues[v.eigenvalues.real.argmax()].abs(),
     "rate: in the long run the LARGEST eigenvalue wins.": lambda v: v.eigenvalues.abs().min(),
 }
 LONGEST = 3
@@ -86,28 +101,37 @@ SIZES = {  # of the number of blocks
 @exercise("Exercise 1 (a matrix that grows first)", "three numbers", "any t from 1 to steps")
 def growth(student) -> None:
     """student(W, steps) -> (gain of W, largest gain of W^t for t = 1..steps, rate for large t)."""
-    W = _turning_shear()
-    got = parts(call(student, W=W, steps=STEPS), *RESULTS)
-    gains = measures.power_norms(W, STEPS)[1:]
-    v = SimpleNamespace(W=W, gains=gains, eigenvalues=torch.linalg.eigvals(W))
-    truth = (gains[0], gains.max(), measures.spectral_radius(W))
-    for name, value, want, table in zip(RESULTS, got, truth, (FIRST, PEAK, RATE), strict=True):
-        slips = {message: float(wrong(v)) for message, wrong in table.items()}
-        expect(value, want.item(), slips, name)
-    peak = parts(call(student, W=W, steps=2), *RESULTS)[1]
-    slips = {
-        "peak: the last step counts, too: t = 1..steps, and range(1, steps) ends before it.": gains[
-            0
-        ].item(),
-        "peak: with steps = 2 only two steps count; yours looks beyond `steps`.": (
-            gains.max().item()
-        ),
-    }
-    expect(peak, gains[1].item(), slips, "peak for steps = 2, where it still grows,")
-    shrinking = 0.3 * W
-    peak = parts(call(student, W=shrinking, steps=STEPS), *RESULTS)[1]
-    slips = {"peak: W^0 is no step; t starts at 1, also where W only shrinks.": 1.0}
-    expect(peak, 0.3 * gains[0].item(), slips, "peak of a matrix that only shrinks")
+    cases = [
+        {"W": _turning_shear(), "steps": STEPS},
+        {"W": _turning_shear(), "steps": 2},  # where it still grows
+        {"W": 0.3 * _turning_shear(), "steps": STEPS},  # which only shrinks
+        {"W": _mirroring_ellipse(), "steps": 15},
+    ]
+    slips = {message: _growth(first=wrong) for message, wrong in FIRST.items()}
+    slips |= {message: _growth(peak=wrong) for message, wrong in PEAK.items()}
+    slips |= {message: _growth(rate=wrong) for message, wrong in RATE.items()}
+    calls(student, _growth(), *cases, slips=slips, what=RESULTS)
+
+
+def _growth(first: Callable | None = None, peak=None, rate=None) -> Callable:
+    """The right answer, but for what is given: functions of v."""
+
+    def answer(W: Tensor, steps: int) -> tuple[float, float, float]:
+        gains = measures.power_norms(W, max(steps, STEPS))[1:]
+        v = SimpleNamespace(
+            W=W,
+            steps=steps,
+            all_gains=gains,
+            gains=gains[:steps],
+            eigenvalues=torch.linalg.eigvals(W),
+        )
+        return (
+            float(v.gains[0] if first is None else first(v)),
+            float(v.gains.max() if peak is None else peak(v)),
+            float(measures.spectral_radius(W) if rate is None else rate(v)),
+        )
+
+    return answer
 
 
 RESULTS = ("first", "peak", "rate")
@@ -156,6 +180,14 @@ def _real(value, name: str) -> float:
         return float(as_number(value))
     except (TypeError, ValueError, OverflowError):
         raise Slip(f"{name} is {describe(value)}, expected a number.") from None
+
+
+def _mirroring_ellipse() -> Tensor:
+    """(3, 3): the radius, 0.94, belongs to a pair on the left side, which turns on an ellipse;
+    0.85 is the eigenvalue with the largest real part.
+    """
+    rows = [[-0.8, -1.5, 0.3], [1 / 6, -0.8, 0.2], [0.0, 0.0, 0.85]]
+    return torch.tensor(rows, dtype=torch.float64)
 
 
 def _turning_shear() -> Tensor:

@@ -233,6 +233,12 @@ RATE_SLIPS = {  # of the step, the warm-up and the peak
     "step number `warmup` is the first with the full rate; yours is one step early.": (
         lambda s, w, p: p * min(1.0, (s + 1) / w)
     ),
+    "0.1 is the first share where warmup is 9; it is 1 / (warmup + 1).": lambda s, w, p: (
+        p * min(1.0, 0.1 + 0.9 * s / w)
+    ),
+    "ten parts are right where warmup is 9; there are warmup + 1.": lambda s, w, p: (
+        p * min(1.0, (s + 1) / 10)
+    ),
     "it has to stop rising at the peak.": lambda s, w, p: p * (s + 1) / (w + 1),
     "behind the warm-up the rate stays at the peak; yours is 0 there.": lambda s, w, p: (
         p * (s + 1) / (w + 1) * (s <= w)
@@ -268,7 +274,14 @@ def warmup_rate(student) -> None:
     """student(step, warmup, peak) -> the learning rate of that step; the first step is 0."""
     cases = [
         {"step": step, "warmup": warmup, "peak": peak}
-        for step, warmup, peak in ((0, 9, 0.5), (3, 9, 0.5), (8, 9, 2.0), (9, 9, 0.5), (40, 9, 3.0))
+        for step, warmup, peak in (
+            (0, 9, 0.5),
+            (3, 9, 0.5),
+            (3, 4, 2.0),
+            (4, 4, 0.5),
+            (6, 19, 1.5),
+            (40, 9, 3.0),
+        )
     ]
     calls(student, _rate, *cases, slips=RATE_SLIPS, what="the rate")
     without = call(student, step=5, warmup=0, peak=0.5)

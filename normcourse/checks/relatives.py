@@ -2,6 +2,10 @@
 the gradient of weight norm, one power step.
 """
 
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+
 import torch
 from torch import Tensor
 
@@ -94,45 +98,120 @@ def welford(student) -> None:
         raise Slip("m2 is lost at mean 1e9: no mean may be squared, only distances.")
 
 
-# Exercise 2: two values of mean 3 and three of mean 9: 6 apart, weighted with 2 * 3 / 5
+# Exercise 2
 
+
+def _merged(a: tuple, b: tuple, mean: Callable | None = None, m2: Callable | None = None) -> tuple:
+    """The right answer, but for what is given: functions of v."""
+    v = SimpleNamespace(na=a[0], nb=b[0], n=a[0] + b[0], ma=a[1], mb=b[1], d=b[1] - a[1])
+    v.inside = a[2] + b[2]
+    v.between = v.d**2 * v.na * v.nb / v.n
+    v.sa, v.sb = a[2], b[2]
+    joint = (v.na * v.ma + v.nb * v.mb) / v.n
+    return v.n, joint if mean is None else mean(v), v.inside + v.between if m2 is None else m2(v)
+
+
+COUNT_SLIPS = {
+    "the counts add up: 2 and 3 values are 5.": lambda a, b: (a[0], *_merged(a, b)[1:]),
+    "the count is that of both sides; yours is the second one's.": lambda a, b: (
+        b[0],
+        *_merged(a, b)[1:],
+    ),
+    "the counts are arguments, and not always 2 and 3.": lambda a, b: (5, *_merged(a, b)[1:]),
+}
 MEAN_SLIPS = {
-    "weigh the means with their counts; that is their plain average.": 6.0,
-    "the weights are exchanged: each mean counts as often as it has values.": 5.4,
-    "that is the sum of the values; divide by the joint count.": 33.0,
-    "the means are added, not averaged.": 12.0,
+    "weigh the means with their counts; that is their plain average.": lambda v: (v.ma + v.mb) / 2,
+    "the weights are exchanged: each mean counts as often as it has values.": lambda v: (
+        (v.nb * v.ma + v.na * v.mb) / v.n
+    ),
+    "that is the sum of the values; divide by the joint count.": lambda v: (
+        v.na * v.ma + v.nb * v.mb
+    ),
+    "the means are added, not averaged.": lambda v: v.ma + v.mb,
+    "the joint count is not always 5: take it from the triples.": lambda v: (
+        (v.na * v.ma + v.nb * v.mb) / 5
+    ),
 }
 M2_SLIPS = {
-    "the two means differ: their distance adds to the squared deviations.": 8.0,
-    "the distance of the means comes in squared.": 15.2,
-    "the squared distance of the means has a weight made of both counts.": 44.0,
-    "the weight of the squared distance is too large: divide it by the joint count.": 224.0,
-    "the weight of the squared distance is the PRODUCT of the counts over their sum.": 188.0,
-    "weigh the squared distance with both counts, not with one: n_a n_b / n.": 80.0,
-    "the squared distance needs both counts: n_a n_b / n; your weight is n_a / n.": 22.4,
-    "the squared distance needs both counts: n_a n_b / n; your weight is n_b / n.": 29.6,
-    "weigh the squared distance with both counts, n_a n_b / n, not with n_b alone.": 116.0,
-    "the weight n_a n_b is divided by the joint count once, not by its square.": 16.64,
-    "the squared distance is added, not subtracted: apart, the values vary more.": -35.2,
-    "m2 is a sum: the two are added, not averaged; and the distance of the means is missing.": 4.4,
-    "that is the share of the means alone; m2 of both sides is missing.": 43.2,
-    "that is the variance; m2 is the sum, divide it at the very end.": 10.24,
-    "that is the unbiased variance; m2 is the sum, divide it at the very end.": 12.8,
+    "the two means differ: their distance adds to the squared deviations.": lambda v: v.inside,
+    "the distance of the means comes in squared.": lambda v: v.inside + v.d * v.na * v.nb / v.n,
+    "the squared distance of the means has a weight made of both counts.": lambda v: (
+        v.inside + v.d**2
+    ),
+    "the weight of the squared distance is too large: divide it by the joint count.": lambda v: (
+        v.inside + v.d**2 * v.na * v.nb
+    ),
+    "the weight of the squared distance is the PRODUCT of the counts over their sum.": lambda v: (
+        v.inside + v.d**2 * v.n
+    ),
+    "the weight of the squared distance is the PRODUCT of the counts over their sum; theirs was "
+    "the sum plus 1 for 2 and 3 alone.": lambda v: v.inside + v.d**2 * (v.n + 1) / v.n,
+    "weigh the squared distance with both counts, not with one: n_a n_b / n.": lambda v: (
+        v.inside + v.d**2 * v.na
+    ),
+    "the squared distance needs both counts: n_a n_b / n; your weight is n_a / n.": lambda v: (
+        v.inside + v.d**2 * v.na / v.n
+    ),
+    "the squared distance needs both counts: n_a n_b / n; your weight is n_b / n.": lambda v: (
+        v.inside + v.d**2 * v.nb / v.n
+    ),
+    "weigh the squared distance with both counts, n_a n_b / n, not with n_b alone.": lambda v: (
+        v.inside + v.d**2 * v.nb
+    ),
+    "the weight n_a n_b is divided by the joint count once, not by its square.": lambda v: (
+        v.inside + v.between / v.n
+    ),
+    "the joint count below n_a n_b is not always 5: take it from the triples.": lambda v: (
+        v.inside + v.d**2 * v.na * v.nb / 5
+    ),
+    "the squared distance is added, not subtracted: apart, the values vary more.": lambda v: (
+        v.inside - v.between
+    ),
+    "m2 is a sum: the two are added, not averaged; and the distance of the means is missing.": (
+        lambda v: (v.na * v.sa + v.nb * v.sb) / v.n
+    ),
+    "that is the share of the means alone; m2 of both sides is missing.": lambda v: v.between,
+    "that is the variance; m2 is the sum, divide it at the very end.": lambda v: (
+        (v.inside + v.between) / v.n
+    ),
+    "that is the unbiased variance; m2 is the sum, divide it at the very end.": lambda v: (
+        (v.inside + v.between) / (v.n - 1)
+    ),
 }
+EMPTY = (0, 0.0, 0.0)
 
 
-@exercise("Exercise 2 (two workers, one variance)")
+@exercise("Exercise 2 (two workers, one variance)", f"ends with {EMPTY}")
 def merge(student) -> None:
     """student(a, b) with a, b = (count, mean, m2) -> (count, mean, m2), numbers."""
-    got = parts(student((2, 3.0, 2.0), (3, 9.0, 6.0)), *TRIPLE)
-    expect(got[0], 5.0, {"the counts add up: 2 and 3 values are 5.": 2.0}, "count")
-    expect(got[1], 6.6, MEAN_SLIPS, "the mean")
-    expect(got[2], 51.2, M2_SLIPS, "m2")
+    cases = [
+        {"a": (2, 3.0, 2.0), "b": (3, 9.0, 6.0)},
+        {"a": (4, -1.0, 3.0), "b": (7, 2.5, 5.0)},
+        {"a": (8, 2.0, 4.0), "b": (1, 7.0, 0.0)},
+    ]
+    slips = COUNT_SLIPS | {text: partial(_merged, mean=wrong) for text, wrong in MEAN_SLIPS.items()}
+    slips |= {text: partial(_merged, m2=wrong) for text, wrong in M2_SLIPS.items()}
+    calls(student, _merged, *cases, slips=slips, what=TRIPLE)
     *_, m2 = parts(student((2, 1e9 + 3, 2.0), (3, 1e9 + 9, 6.0)), *TRIPLE)
     if abs(float(m2) - 51.2) > 0.01:  # means near 1e9 are rounded to 1e-7
         raise Slip(
             "m2 is lost at mean 1e9: no mean may be squared, only the difference of two means."
         )
+    _with_empty_shares(student)
+
+
+def _with_empty_shares(student) -> None:
+    some = (2, 3.0, 2.0)
+    for a, b, want in ((some, EMPTY, some), (EMPTY, some, some), (EMPTY, EMPTY, EMPTY)):
+        try:
+            got = student(a, b)
+        except ZeroDivisionError:
+            raise Slip(
+                f"{a} and {b} make {want}, and yours divides by a count of 0: "
+                "where one worker has no values, the triple of the other one is the answer."
+            ) from None
+        for value, right, name in zip(parts(got, *TRIPLE), want, TRIPLE, strict=True):
+            expect(value, right, what=f"{name} of {a} and {b}")
 
 
 # Exercise 3

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -51,6 +52,10 @@ def largest_elementwise(W, gains):
     return max(torch.linalg.matrix_norm(W**t, 2).item() for t in range(1, len(gains) + 1))
 
 
+def of_largest_real_part(eigenvalues):
+    return eigenvalues[eigenvalues.real.argmax()]
+
+
 GROWTHS = {
     "first: Frobenius": (
         growth(first=lambda W, g: torch.linalg.norm(W).item()),
@@ -90,6 +95,12 @@ GROWTHS = {
         growth(rate=lambda W, g: torch.linalg.eigvals(W).abs().min()),
         "the LARGEST eigenvalue",
     ),
+    # accepted before: the matrix was a scaled rotation, and its pair had the largest real part
+    "rate: largest real part": (
+        growth(rate=lambda W, g: of_largest_real_part(torch.linalg.eigvals(W)).abs()),
+        "the largest ABSOLUTE value counts",
+    ),
+    "rate: last two gains": (growth(rate=lambda W, g: g[-1] / g[-2]), "the last two gains swing"),
     "rate: complex": (growth(rate=lambda W, g: torch.linalg.eigvals(W)[0]), "rate is complex"),
     "two parts": (lambda W, steps: growth()(W, steps)[:2], "expected a tuple (first, peak, rate)"),
     "in place": (grows_in_place, "W was changed in place"),
@@ -163,8 +174,41 @@ def test_other_right_answers_are_accepted():
     assert check.branch_size(lambda K: torch.tensor(1 / (K + 1))).startswith("[ok]")
 
 
-def test_tensors_and_lists_are_welcome():
-    assert check.growth(lambda W, n: [torch.tensor(v) for v in growth()(W, n)]).startswith("[ok]")
+def by_numpy(W, steps):
+    power = numpy.eye(len(W))
+    gains = []
+    for _ in range(steps):
+        power = W.numpy() @ power
+        gains.append(numpy.linalg.norm(power, 2))
+    return gains[0], numpy.max(gains), numpy.abs(numpy.linalg.eigvals(W.numpy())).max()
+
+
+def by_svdvals(W, steps):
+    powers = torch.stack([torch.linalg.matrix_power(W, t) for t in range(1, steps + 1)])
+    gains = torch.linalg.svdvals(powers)[:, 0]
+    eigenvalues = torch.linalg.eigvals(W)
+    return gains[0], gains.amax(), torch.hypot(eigenvalues.real, eigenvalues.imag).max()
+
+
+def by_products(W, steps):
+    def gain(A):
+        return torch.linalg.eigvalsh(A.mT @ A)[-1].clamp(min=0) ** 0.5
+
+    first, *others = [gain(torch.linalg.matrix_power(W, t)) for t in range(1, steps + 1)]
+    return first, max([first, *others]), max(abs(v) for v in torch.linalg.eigvals(W).tolist())
+
+
+def as_tensors(W, steps):
+    return [torch.tensor(v) for v in growth()(W, steps)]
+
+
+def as_columns(W, steps):
+    return [torch.tensor([[v]]) for v in growth()(W, steps)]
+
+
+@pytest.mark.parametrize("answer", [by_numpy, by_svdvals, by_products, as_tensors, as_columns])
+def test_other_ways_to_measure_growth_are_accepted(answer):
+    assert check.growth(answer).startswith("[ok]")
 
 
 @pytest.mark.parametrize(("make", "message"), DEEP.values(), ids=DEEP)

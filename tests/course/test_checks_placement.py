@@ -1,8 +1,11 @@
 """The checks of lesson 02a name the slips people make."""
 
 import math
+from fractions import Fraction
 
+import numpy
 import pytest
+import torch
 
 from normcourse.checks import placement as check
 from tests.course.solutions import every_slip
@@ -146,6 +149,12 @@ RATES = {
     "share": (lambda s, w, p: min(1, (s + 1) / (w + 1)), "the peak is missing"),
     "square": (lambda s, w, p: p * min(1, ((s + 1) / (w + 1)) ** 2), "yours has a square"),
     "waits": (lambda s, w, p: p if s >= w else 0.0, "stays at 0"),
+    # accepted before: each warm-up had 9 steps
+    "9 built in": (
+        lambda s, w, p: p * min(1, 0.1 + 0.9 * s / w) if w else p,
+        "0.1 is the first share where warmup is 9",
+    ),
+    "10 built in": (lambda s, w, p: p * min(1, (s + 1) / 10) if w else p, "ten parts are right"),
     "divides by warmup": (
         lambda s, w, p: p if w == 0 and 1 / w else _share(s, w, p),
         "raised ZeroDivision",
@@ -189,8 +198,24 @@ def test_a_slip_is_named(check_, answer, message):
 
 UNUSUAL = {
     "a table of functions": (check.placements, but()),
-    "a numpy number": (check.stream_size, lambda block, b: __import__("numpy").sqrt(1 + block * b)),
+    "a numpy number": (check.stream_size, lambda block, b: numpy.sqrt(1 + block * b)),
     "a running sum": (check.stream_size, lambda block, b: math.sqrt(sum([1.0] + [b] * block))),
+    "a rate by a table": (
+        check.warmup_rate,
+        lambda s, w, p: numpy.linspace(p / (w + 1), p, w + 1)[min(s, w)],
+    ),
+    "a rate by fractions": (
+        check.warmup_rate,
+        lambda s, w, p: min(Fraction(1), Fraction(s + 1, w + 1)) * Fraction(p),
+    ),
+    "a rate by torch": (
+        check.warmup_rate,
+        lambda s, w, p: torch.tensor((s + 1) / (w + 1)).clamp(max=1).mul(p),
+    ),
+    "a rate by slope": (
+        check.warmup_rate,
+        lambda s, w, p: p - max(0, w - s) * (p / (w + 1)),
+    ),
     "by cases": (
         check.warmup_rate,
         lambda s, w, p: p if s >= w else p * (s + 1) / (w + 1),

@@ -1,10 +1,14 @@
 """The checks of lesson 02b name the slips people make."""
 
+from fractions import Fraction
+
 import pytest
 import torch
 
 from normcourse.checks import relatives as check
 from tests.course.solutions import every_slip
+
+EMPTY = (0, 0.0, 0.0)
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
@@ -75,6 +79,28 @@ def merged(count=None, mean=None, between=None, final=lambda m2, n: m2):
     return student
 
 
+def between_alone(a, b):
+    count, mean, m2 = merged()(a, b)
+    return count, mean, m2 - a[2] - b[2]
+
+
+def first_for_ever():
+    kept = []
+
+    def student(a, b):
+        kept.append(merged()(a, b))
+        return kept[0]
+
+    return student
+
+
+def careful(a, b):
+    """An empty side changes nothing."""
+    if a[0] == 0 or b[0] == 0:
+        return max(a, b)
+    return merged()(a, b)
+
+
 def merged_through_squares(a, b):
     na, ma, sa = a
     nb, mb, sb = b
@@ -87,7 +113,7 @@ MERGE = {
     "count of one side": (merged(count=lambda na, nb: na), "the counts add up"),
     "plain average": (merged(mean=lambda na, ma, nb, mb: (ma + mb) / 2), "plain average"),
     "weights exchanged": (
-        merged(mean=lambda na, ma, nb, mb: (nb * ma + na * mb) / 5),
+        merged(mean=lambda na, ma, nb, mb: (nb * ma + na * mb) / (na + nb)),
         "are exchanged",
     ),
     "sum for the mean": (
@@ -128,7 +154,31 @@ MERGE = {
         lambda a, b: (*merged()(a, b)[:2], (a[0] * a[2] + b[0] * b[2]) / (a[0] + b[0])),
         "added, not averaged; and the distance",
     ),
-    "distance only": (lambda a, b: (5, 6.6, 43.2), "m2 of both sides is missing"),
+    "distance only": (between_alone, "m2 of both sides is missing"),
+    # accepted before
+    "five built in": (
+        merged(between=lambda na, nb, d: d**2 * na * nb / 5),
+        "the joint count below n_a n_b is not always 5",
+    ),
+    "five in the mean": (
+        merged(mean=lambda na, ma, nb, mb: (na * ma + nb * mb) / 5),
+        "the joint count is not always 5",
+    ),
+    "the sum plus one": (
+        merged(between=lambda na, nb, d: d**2 * (na + nb + 1) / (na + nb)),
+        "the sum plus 1 for 2 and 3 alone",
+    ),
+    "the first answer": (first_for_ever(), "every call gives the result of the first one"),
+    "count of the other side": (merged(count=lambda na, nb: nb), "the second one's"),
+    "both empty": (merged(), "(0, 0.0, 0.0) and (0, 0.0, 0.0) make (0, 0.0, 0.0)"),
+    "an empty side": (
+        lambda a, b: merged(between=lambda na, nb, d: d**2 / (1 / na + 1 / nb))(a, b),
+        "divides by a count of 0",
+    ),
+    "an empty side gives nothing": (
+        lambda a, b: merged()(a, b) if a[0] and b[0] else (0, 0.0, 0.0),
+        "count of (2, 3.0, 2.0) and (0, 0.0, 0.0) is off",
+    ),
     "variance": (merged(final=lambda m2, n: m2 / n), "that is the variance"),
     "unbiased variance": (
         merged(final=lambda m2, n: m2 / (n - 1)),
@@ -291,9 +341,37 @@ def with_columns(W, u):
     return (b / b.norm())[:, 0], u.new_tensor(b.square().sum().sqrt().item())
 
 
+def merged_by_sums(a, b):
+    n = a[0] + b[0] or 1
+    mean = (a[0] * a[1] + b[0] * b[1]) / n
+    around = a[0] * (a[1] - mean) ** 2 + b[0] * (b[1] - mean) ** 2
+    return a[0] + b[0], mean, a[2] + b[2] + around
+
+
+def merged_by_fractions(a, b):
+    na, ma, sa = map(Fraction, a)
+    nb, mb, sb = map(Fraction, b)
+    if not na + nb:
+        return EMPTY
+    return na + nb, (na * ma + nb * mb) / (na + nb), sa + sb + (mb - ma) ** 2 * na * nb / (na + nb)
+
+
+def merged_value_by_value(a, b):
+    """The second side as values that have its mean and its sum of squares."""
+    triple = a
+    for i in range(b[0]):
+        away = (b[2] / 2) ** 0.5 if b[0] > 1 and i < 2 else 0.0
+        triple = weighted_mean(*triple, b[1] + (away if i % 2 else -away))
+    return triple
+
+
 UNUSUAL = {
     "one formula for m2": (check.welford, weighted_mean),
-    "lists": (check.merge, lambda a, b: list(merged()(a, b))),
+    "lists": (check.merge, lambda a, b: list(careful(a, b))),
+    "by sums": (check.merge, merged_by_sums),
+    "by fractions": (check.merge, merged_by_fractions),
+    "value by value": (check.merge, merged_value_by_value),
+    "by tensors": (check.merge, lambda a, b: tuple(map(torch.tensor, careful(a, b)))),
     "unit vectors": (check.weight_norm_backward, by_directions),
     "columns": (check.power_step, with_columns),
 }
