@@ -12,7 +12,7 @@ from normcourse.checks.values import as_number, describe
 from normcourse.checks.verdict import Slip, exercise, expect, parts
 from normlib import functional
 
-FINISHED = ("layer_norm", "group_norm", "instance_norm", "batch_norm", "normlib")
+FINISHED = ("layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm", "normlib")
 
 
 # Exercise 1

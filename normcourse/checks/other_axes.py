@@ -10,7 +10,7 @@ from torch import Tensor
 from normcourse import draw
 from normcourse.checks.layer_norm import FINISHED
 from normcourse.checks.moments import centred, deviation, mean_square, row_size, standardize
-from normcourse.checks.probes import call, calls, forbid, same_gradients
+from normcourse.checks.probes import call, calls, forbid, same_gradients, used_by
 from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, exercise, expect
 from normlib import functional, gradients
@@ -255,7 +255,45 @@ def kept_apart(student) -> None:
     if torch.allclose(watched(-x, weights), -rows, atol=1e-6):
         raise Slip("your net has no ReLU: -x gives exactly the opposite rows.")
     noisy = watched(x + 0.05 * draw(40, 64, seed=41), weights)
-    _judge_rows(rows, noisy, x, weights)
+    used = used_by(watched, x=x, weights=weights)
+    _judge_rows(rows, noisy, x, weights, has_a_norm=bool(used & NORMS))
+    if "layer_norm" not in used:
+        raise Slip("the rows are as they should be, but not by F.layer_norm, which is asked here.")
+    if not used & RELU:
+        raise Slip("the rows are as they should be, but not by ReLU, which is asked here.")
+
+
+NORMS = {
+    "layer_norm",
+    "rms_norm",
+    "normalize",
+    "norm",
+    "vector_norm",
+    "rsqrt",
+    "sqrt",
+    "std",
+    "var",
+}
+RELU = {  # the ways to write it
+    "relu",
+    "relu_",
+    "threshold",
+    "clamp",
+    "clamp_",
+    "clamp_min",
+    "clamp_min_",
+    "clip",
+    "clip_",
+    "maximum",
+    "fmax",
+    "where",
+    "masked_fill",
+    "masked_fill_",
+    "gt",
+    "ge",
+    "__gt__",
+    "__ge__",
+}
 
 
 def _finite_rows(rows):
@@ -296,7 +334,7 @@ def _by_shortcut_alone(rows: Tensor, x: Tensor, weights: list) -> bool:
     return False
 
 
-def _judge_rows(rows: Tensor, noisy: Tensor, x: Tensor, weights: list) -> None:
+def _judge_rows(rows: Tensor, noisy: Tensor, x: Tensor, weights: list, has_a_norm: bool) -> None:
     different = _alike(rows)
     copies = torch.cosine_similarity(rows, noisy).mean().item()
     if different <= MOST_ALIKE and copies >= LEAST_ALIKE:
@@ -317,8 +355,9 @@ def _judge_rows(rows: Tensor, noisy: Tensor, x: Tensor, weights: list) -> None:
             f"the rows have become alike (mean cosine {different:.2f}) by a level that the ReLUs "
             "added to all of them. A last norm takes it out."
         )
+    of_the_norm = "the norm holds their size" if has_a_norm else "a norm would hold their size"
     raise Slip(
-        f"the rows have become alike (mean cosine {different:.2f}): the norm holds their size, and "
+        f"the rows have become alike (mean cosine {different:.2f}): {of_the_norm}, and "
         "a shortcut has to carry what is different past each layer."
     )
 

@@ -293,6 +293,13 @@ def forbid(student: Callable, *means: str, largest: int | None = None) -> Callab
     return watched
 
 
+def used_by(student: Callable, **arguments) -> set[str]:
+    """The names of torch's functions that one call goes through."""
+    with _Watch() as functions:
+        call(student, **arguments)
+    return functions.used
+
+
 class _Watch(TorchFunctionMode):
     """Collects in `used` the names of what is called."""
 

@@ -140,6 +140,11 @@ def only_divided(x, shape, weight, bias, eps):
     return x / torch.sqrt(variance + eps) * weight + bias
 
 
+def by_rms_norm(x, shape, weight, bias, eps):
+    around = x - x.mean(trailing(shape), keepdim=True)
+    return F.rms_norm(around, shape, weight, eps) + bias
+
+
 LAYER_NORM = {
     "unbiased variance": (layer(correction=1), "biased one"),
     "std plus eps": (layer(scale=lambda var, eps: var.sqrt() + eps), "inside the root"),
@@ -182,6 +187,7 @@ LAYER_NORM = {
     "one-pass variance": (one_pass, "lost at mean 10,000"),
     "changes x": (in_place, "x was changed in place"),
     "the finished layer": (F.layer_norm, "without layer_norm"),
+    "another finished norm": (by_rms_norm, "without rms_norm"),
     "float64 in float32": (lambda x, *rest: layer()(x.float(), *rest).double(), "is off by up to"),
     "statistics cut off": (detached(mean=True, var=True), "mean and variance are cut off"),
     "mean cut off": (detached(mean=True), "the mean is cut off"),

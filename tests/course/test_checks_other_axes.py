@@ -1,5 +1,7 @@
 """The checks of lesson 02c name what is wrong, and accept unusual right answers."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -113,6 +115,12 @@ def group_detached(x, num_groups, weight, bias, eps):
     )
 
 
+def by_rms_norm(x, num_groups, weight, bias, eps):
+    flat = x.reshape(len(x), num_groups, -1)
+    around = flat - flat.mean(-1, keepdim=True)
+    return per_channel(F.rms_norm(around, around.shape[-1:], None, eps).view_as(x), weight, bias)
+
+
 GROUP_NORM = {
     "interleaved channels": (interleaved, "contiguous channels"),
     "G and C/G swapped": (group(groups=lambda C, G: C // G), "not of channels in a group"),
@@ -137,6 +145,7 @@ GROUP_NORM = {
     "left in groups": (lambda x, G, w, b, eps: x.reshape(len(x), G, -1), "has shape (2, 2, 36)"),
     "pictures only": (pictures_only, "your code raised ValueError"),
     "the finished layer": (F.group_norm, "without group_norm"),
+    "another finished norm": (by_rms_norm, "without rms_norm"),
     "variance cut off": (group_detached, "the values are right, but the gradient"),
 }
 
@@ -157,6 +166,11 @@ def net(layer, last=lambda h: h):
         return last(x)
 
     return student
+
+
+def norm_by_hand(h):
+    around = h - h.mean(-1, keepdim=True)
+    return around / torch.sqrt(around.square().mean(-1, keepdim=True) + 1e-5)
 
 
 def norm_on_the_sum(x, weights):
@@ -193,7 +207,19 @@ def batch_centred(h, W):
 
 KEPT = {
     "plain": (net(lambda h, W: torch.relu(row_norm(h @ W))), "a shortcut has to carry"),
-    "no norm, no shortcut": (net(lambda h, W: torch.relu(h @ W)), "a shortcut has to carry"),
+    "no norm, no shortcut": (net(lambda h, W: torch.relu(h @ W)), "a norm would hold their size"),
+    # accepted before: another function in the place of ReLU, another norm
+    "GELU": (net(lambda h, W: h + F.gelu(row_norm(h) @ W), row_norm), "but not by ReLU"),
+    "softplus": (net(lambda h, W: h + F.softplus(row_norm(h) @ W), row_norm), "but not by ReLU"),
+    "abs": (net(lambda h, W: h + (row_norm(h) @ W).abs(), row_norm), "but not by ReLU"),
+    "leaky ReLU": (
+        net(lambda h, W: h + F.leaky_relu(row_norm(h) @ W, 0.1), row_norm),
+        "but not by ReLU",
+    ),
+    "by hand": (
+        net(lambda h, W: h + torch.relu(norm_by_hand(h) @ W), norm_by_hand),
+        "but not by F.layer_norm",
+    ),
     "norm behind the ReLU": (net(lambda h, W: row_norm(torch.relu(h @ W))), "nothing similar"),
     "no last norm": (net(pre_norm), "A last norm takes it out"),
     "no norm": (net(lambda h, W: h + torch.relu(h @ W)), "Put a norm into each branch"),
@@ -334,10 +360,83 @@ def test_axes_come_in_any_form():
     assert check.unknown_axes({"a": [3, 1], "b": 0, "c": (-1, -2, -3)}).startswith("[ok]")
 
 
+def group_by_a_loop(x, num_groups, weight, bias, eps):
+    parts = []
+    for part in x.split(x.shape[1] // num_groups, dim=1):
+        over = list(range(1, x.dim()))
+        around = part - part.mean(over, keepdim=True)
+        parts.append(around * (around.square().mean(over, keepdim=True) + eps) ** -0.5)
+    return per_channel(torch.cat(parts, 1), weight, bias)
+
+
+def group_by_var_mean(x, num_groups, weight, bias, eps):
+    groups = x.unflatten(1, (num_groups, -1)).flatten(2)
+    var, mean = torch.var_mean(groups, -1, correction=0, keepdim=True)
+    xhat = ((groups - mean) / (var + eps).sqrt()).view(x.shape).movedim(1, -1)
+    return torch.addcmul(bias, xhat, weight).movedim(-1, 1)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        group(),
+        group_by_a_loop,
+        group_by_var_mean,
+        partial(group_by_a_loop),
+        torch.compile(group_by_var_mean, backend="eager"),
+    ],
+    ids=["as above", "a loop", "var_mean", "partial", "compiled"],
+)
+def test_another_group_norm_is_accepted(answer):
+    assert check.group_norm(answer).startswith("[ok]")
+
+
+class OfModules(torch.nn.Module):
+    """nn.LayerNorm and nn.ReLU; a gain that is not used."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(64, elementwise_affine=False)
+        self.relu = torch.nn.ReLU()
+
+    def forward(self, x, weights):
+        for W in weights:
+            x = x + self.relu(F.linear(self.norm(x), W.T))
+        return self.norm(x)
+
+
+RELUS = {
+    "clamp": lambda z: z.clamp(min=0),
+    "maximum": lambda z: torch.maximum(z, torch.zeros_like(z)),
+    "where": lambda z: torch.where(z > 0, z, 0.0),
+    "mask": lambda z: z * (z > 0),
+    "max": lambda z: z.clip(0),
+    "in place": lambda z: z.relu_(),
+}
+
+
+@pytest.mark.parametrize("relu", RELUS.values(), ids=RELUS)
+def test_a_relu_may_be_written_otherwise(relu):
+    answer = net(lambda h, W: h + relu(row_norm(h) @ W), row_norm)
+    assert check.kept_apart(answer).startswith("[ok]")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        norm_on_the_sum,
+        norm_behind_the_branch,
+        two_layers_a_branch,
+        OfModules(),
+        torch.compile(net(pre_norm, row_norm), backend="eager"),
+    ],
+    ids=["on the sum", "behind the branch", "two layers a branch", "modules", "compiled"],
+)
+def test_another_net_is_accepted(answer):
+    assert check.kept_apart(answer).startswith("[ok]")
+
+
 def test_a_solution_by_another_way_is_accepted():
     assert check.group_norm(load("02c_other_axes")["group_norm"]).startswith("[ok]")
     assert check.backward(backward_by_einsum).startswith("[ok]")
     assert check.counts(torch.tensor(1568), 64.0).startswith("[ok]")
-    assert check.kept_apart(norm_on_the_sum).startswith("[ok]")
-    assert check.kept_apart(norm_behind_the_branch).startswith("[ok]")
-    assert check.kept_apart(two_layers_a_branch).startswith("[ok]")
