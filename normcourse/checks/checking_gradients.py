@@ -295,26 +295,36 @@ def rms_norm_function(student) -> None:
     cases = [_function_case(3, 5), _function_case(2, 3, 4)]
     calls(apply, _rms_norm, *cases, slips=FORWARD, what="forward: the output")
     for case in cases:
+        dx, dweight, *_ = _returned_by_backward(student, case)
+        for name, gradient in (("x", dx), ("weight", dweight)):
+            if gradient is None:
+                raise Slip(
+                    f"backward returns None for {name}: return one gradient for each argument of "
+                    "forward, and None for eps alone."
+                )
         same_gradients(apply, _rms_norm, case, FUNCTION)
-        _summed_by_itself(student, case)
+        # autograd sums a gradient that is too large
+        if dweight.shape != case["weight"].shape:
+            shapes = f"{tuple(dweight.shape)}, expected {tuple(case['weight'].shape)}"
+            raise Slip(
+                f"dweight has shape {shapes}: sum over all leading axes; torch did it for you."
+            )
 
 
-def _summed_by_itself(student, case: dict) -> None:
-    """Autograd sums a gradient that is too large: look at what backward itself returns."""
+def _returned_by_backward(student, case: dict) -> tuple:
     returned = []
 
     class Watched(student):
         @staticmethod
         def backward(ctx, *arriving):
-            returned.extend(student.backward(ctx, *arriving))
-            return tuple(returned)
+            gradients = student.backward(ctx, *arriving)
+            returned.extend(gradients if isinstance(gradients, tuple | list) else [gradients])
+            return gradients
 
     x = case["x"].clone().requires_grad_()
     weight = case["weight"].clone().requires_grad_()
     Watched.apply(x, weight, case["eps"]).sum().backward()
-    if returned[1].shape != weight.shape:
-        shapes = f"{tuple(returned[1].shape)}, expected {tuple(weight.shape)}"
-        raise Slip(f"dweight has shape {shapes}: sum over all leading axes; torch did it for you.")
+    return tuple(returned)
 
 
 def _function_case(*shape: int) -> dict:
@@ -368,8 +378,8 @@ def _softmax_dx(dp: Tensor, p: Tensor) -> Tensor:
 @exercise("Exercise 6 (softmax, backward)")
 def softmax_backward(student: Callable) -> None:
     """student(dp, p) -> dx; the rows of p sum to 1."""
-    cases = [_softmax_case(4, 4), _softmax_case(3, 5)]
-    student = forbid(student, "autograd", "normlib", "softmax", largest=16)  # 5 x 5 is more
+    cases = [_softmax_case(4, 4), _softmax_case(2, 9)]
+    student = forbid(student, "autograd", "normlib", "softmax", largest=80)  # 9 x 9 is more
     calls(student, _softmax_dx, *cases, slips=SOFTMAX, what="dx")
 
 

@@ -382,7 +382,7 @@ def backward(student) -> None:
     [EQ-LN-GRAD]
     """
     cases = [_backward_case(5, 3, eps=0.5), _backward_case(2, 7, eps=0.1)]
-    watched = forbid(student, "autograd", "jacobian", "normlib", largest=20)  # 7 x 7 is more
+    watched = forbid(student, "autograd", "jacobian", "normlib", largest=48)  # 7 x 7 is more
     calls(watched, _backward, *cases, slips=BACKWARD_SLIPS, what=("dx", "dw", "db"))
 
 

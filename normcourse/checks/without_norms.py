@@ -269,7 +269,8 @@ def _by_squared_length(h: Tensor, f: Tensor, alpha: Tensor) -> Tensor:
 @exercise("Exercise 5 (adaptive gradient clipping)")
 def clip_by_unit(student) -> None:
     """student(weight, grad, factor, least) -> the clipped gradient, row by row."""
-    cases = [_clip_case(5, 4, 1.5), _clip_case(7, 3, 0.7)]
+    # the last limit is so low that the norm of the whole matrix is too long as well
+    cases = [_clip_case(5, 4, 1.5), _clip_case(7, 3, 0.7), _clip_case(4, 6, 0.1)]
     slips = {
         "each row of the weight is one unit with its own two norms; "
         "you take one norm of the matrix.": (lambda *case: _clipped(*case, dim=(0, 1))),
@@ -299,6 +300,13 @@ def clip_by_unit(student) -> None:
         ),
         "the comparison is turned: shorten the rows that are longer than the limit.": _turned,
         "compare a row's norm with a row's norm, not number with number.": _by_number,
+        "nothing is clipped.": lambda weight, grad, factor, least: grad,
+        "take the larger of the weight's norm and `least`; yours adds the two.": (
+            lambda weight, grad, factor, least: _limited(grad, factor * (_norms(weight) + least))
+        ),
+        "a row of zeros in the gradient stays as it is; yours is NaN there: 0 divided by 0.": (
+            _smaller_of_two_lengths
+        ),
     }
     calls(student, _clipped, *cases, slips=slips, what="the clipped gradient")
 
@@ -306,12 +314,22 @@ def clip_by_unit(student) -> None:
 def _clip_case(rows: int, columns: int, factor: float) -> dict:
     sizes = torch.linspace(0, 3, rows, dtype=torch.float64).unsqueeze(1)  # the first row is zero
     weight = sizes * draw(rows, columns)
-    return {
-        "weight": weight,
-        "grad": draw(rows, columns, seed=1),
-        "factor": factor,
-        "least": 0.3,
-    }
+    grad = draw(rows, columns, seed=1)
+    grad[-1] = 0
+    return {"weight": weight, "grad": grad, "factor": factor, "least": 0.3}
+
+
+def _norms(rows: Tensor) -> Tensor:
+    return rows.norm(dim=1, keepdim=True)
+
+
+def _limited(grad: Tensor, limit: Tensor) -> Tensor:
+    return torch.where(_norms(grad) > limit, grad * limit / _norms(grad), grad)
+
+
+def _smaller_of_two_lengths(weight, grad, factor, least) -> Tensor:
+    limit = factor * _norms(weight).clamp(min=least)
+    return torch.minimum(limit, _norms(grad)) * grad / _norms(grad)
 
 
 def _clipped(weight: Tensor, grad: Tensor, factor: float, least: float, dim=1) -> Tensor:

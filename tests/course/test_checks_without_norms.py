@@ -1,6 +1,7 @@
 """The checks of lesson 06a name the slips people make, and accept what is right in another form."""
 
 import math
+from functools import partial
 
 import pytest
 import sympy
@@ -222,6 +223,16 @@ CLIPS = {
     "no roots": (no_roots, "left out the roots"),
     "added": (lambda w, g, f, e: clip(g, f * lengths(w) + e, lengths(g)), "does not add"),
     "in place": (lambda w, g, f, e: g.mul_(0.5), "changed in place"),
+    # was named "one norm of the matrix"
+    "nothing": (lambda w, g, f, e: g.clone(), "nothing is clipped"),
+    "added inside": (
+        lambda w, g, f, e: clip(g, f * (lengths(w) + e), lengths(g)),
+        "yours adds the two",
+    ),
+    "0 / 0": (
+        lambda w, g, f, e: unit(g) * torch.minimum(limit_of(w, f, e), lengths(g)),
+        "yours is NaN there",
+    ),
 }
 CASES = {
     check.growth: GROWTHS,
@@ -243,12 +254,32 @@ def test_other_forms_are_accepted():
     )
 
 
-def test_clipping_by_the_smaller_of_two_factors_is_accepted():
-    def student(weight, grad, factor, least):
-        ratio = factor * lengths(weight).clamp(min=least) / lengths(grad)
-        return grad * ratio.clamp(max=1.0)
+def smaller_of_two_factors(weight, grad, factor, least):
+    ratio = factor * lengths(weight).clamp(min=least) / lengths(grad)
+    return grad * ratio.clamp(max=1.0)
 
-    assert check.clip_by_unit(student).startswith("[ok]")
+
+def row_by_row(weight, grad, factor, least):
+    rows = []
+    for w, g in zip(weight, grad, strict=True):
+        limit = factor * max(w.norm().item(), least)
+        rows.append(g * (limit / g.norm()) if g.norm() > limit else g)
+    return torch.stack(rows)
+
+
+def by_index(weight, grad, factor, least):
+    new = grad.clone()
+    limit = limit_of(weight, factor, least).expand_as(grad)
+    long = torch.linalg.vector_norm(grad, dim=1) > limit[:, 0]
+    new[long] *= limit[long] / torch.linalg.vector_norm(grad[long], dim=1, keepdim=True)
+    return new
+
+
+@pytest.mark.parametrize(
+    "answer", [smaller_of_two_factors, row_by_row, by_index, partial(row_by_row)]
+)
+def test_clipping_in_other_ways_is_accepted(answer):
+    assert check.clip_by_unit(answer).startswith("[ok]")
 
 
 @pytest.mark.parametrize("value", [1.0, "K", None])
