@@ -49,7 +49,7 @@ def claims() -> list[dict]:
 
 
 def link(place: str) -> str:
-    """A link to a cell (`03 check-half`), an equation (EQ-RMS) or a test (tests/…::name)."""
+    """A link to a cell (`03a half-sums`), an equation (EQ-RMS) or a test (tests/…::name)."""
     if place.startswith("EQ-"):
         return equation_link(place)
     if place.startswith("tests/"):
