@@ -10,9 +10,11 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import learner
-
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import learner  # noqa: E402
+
 COURSE = ROOT / "notebooks"
 MY = ROOT / "my"
 SETTINGS = ROOT / "tools" / "lab_settings"

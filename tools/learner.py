@@ -17,6 +17,8 @@ from pathlib import Path
 
 import files
 
+from editions.predictions import answers, folded
+
 GIVEN = ".given.json"  # in the copy: {file: the signature of what was given to the reader}
 SOLVED = "progress.json"  # in the copy: {lesson: its solved exercises}
 LISTS = {GIVEN: (str, "which lessons you were given"), SOLVED: (list, "what you solved")}
@@ -176,7 +178,9 @@ def set_aside_damaged(target: Path) -> list[str]:
 
 
 def learners_form(path: Path) -> bytes:
-    """A file as the reader gets it: a notebook without outputs, its drawing cells collapsed."""
+    """A file as the reader gets it: a notebook without outputs, its drawing cells collapsed,
+    the words that answer a prediction in a fold.
+    """
     content = path.read_bytes()
     if path.suffix != ".ipynb":
         return content
@@ -188,7 +192,15 @@ def learners_form(path: Path) -> bytes:
         cell["execution_count"] = None
         if "hide-input" in cell["metadata"].get("tags", []):
             cell["metadata"].setdefault("jupyter", {})["source_hidden"] = True
+    _fold_answers(notebook["cells"])
     return (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _fold_answers(cells: list[dict]) -> None:
+    for span in answers(cell.get("id") for cell in cells):
+        for cell in cells[span.start : span.stop]:
+            if cell["cell_type"] == "markdown":
+                cell["source"] = folded(cell["id"], _text(cell))
 
 
 def signature(name: str, content: bytes) -> str:

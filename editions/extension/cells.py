@@ -2,7 +2,6 @@
 code that draws is folded, and so are the answers of predictions.
 """
 
-import re
 from pathlib import Path
 
 from docutils import nodes
@@ -10,11 +9,10 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from editions.notebook import Notebook
+from editions.predictions import COMMIT, answers, number_of_answer
 
 log = logging.getLogger(__name__)
-ANSWER = re.compile(r"predict-?(\d*)-(?:answer|read).*")
 CODE = "Show the code"
-COMMIT = "Commit to an answer first. Then open: what comes out"
 
 
 class cell_start(nodes.Element):
@@ -101,13 +99,7 @@ def fold_answers(doctree) -> None:
 
 
 def is_answer(node) -> bool:
-    return number_of_answer(node) is not None
-
-
-def number_of_answer(node) -> str | None:
-    """`01` for the cells predict-01-answer and predict-01-read; empty for predict-answer."""
-    found = ANSWER.fullmatch(cell_name(node) or "")
-    return found and found[1]
+    return number_of_answer(cell_name(node)) is not None
 
 
 def cell_name(node) -> str | None:
@@ -123,13 +115,8 @@ def answers_in(parent) -> list[list[nodes.Node]]:
     """The children that belong to answers: for each number, from its first cell to its last."""
     starts = [place for place, child in enumerate(parent.children) if starts_something(child)]
     ends = [*starts[1:], len(parent.children)]
-    spans = {}
-    for start, end in zip(starts, ends, strict=True):
-        number = number_of_answer(parent.children[start])
-        if number is not None:
-            first, _ = spans.get(number, (start, end))
-            spans[number] = (first, end)
-    return [parent.children[start:end] for start, end in spans.values()]
+    names = [cell_name(parent.children[start]) for start in starts]
+    return [parent.children[starts[span[0]] : ends[span[-1]]] for span in answers(names)]
 
 
 def starts_something(node) -> bool:

@@ -6,6 +6,7 @@ import errno
 import importlib
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from normcourse.checks.verdict import Slip, exercise
 from tests import full_disk
 
 ROOT = Path(__file__).parents[2]
+LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 STARTUP = runpy.run_path(str(ROOT / "tools/kernel_startup.py"))
 renew = learner.renew
 
@@ -78,6 +80,50 @@ def test_drawing_cells_come_collapsed(tmp_path):
     write_lesson(tmp_path / "notebooks/01_a.ipynb", "draw()", tags=["hide-input"])
     renew(tmp_path / "notebooks", tmp_path / "my")
     assert code_cells(tmp_path / "my/01_a.ipynb")[0].metadata.jupyter == {"source_hidden": True}
+
+
+def test_the_words_that_answer_a_prediction_come_in_a_fold(tmp_path):
+    cells = [
+        nbformat.v4.new_code_cell("my_prediction = None", id="predict-01"),
+        nbformat.v4.new_code_cell("print(2 + 2)", id="predict-01-answer"),
+        nbformat.v4.new_markdown_cell("A remark.", id="aside"),
+        nbformat.v4.new_markdown_cell("It is $2^{2}$.\n\n$$\n4\n$$", id="predict-01-read"),
+        nbformat.v4.new_markdown_cell("Because.", id="predict-01-read-why"),
+        nbformat.v4.new_markdown_cell("What follows.", id="next"),
+    ]
+    path = tmp_path / "notebooks/01_a.ipynb"
+    path.parent.mkdir()
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    stored = path.read_bytes()
+    renew(tmp_path / "notebooks", tmp_path / "my")
+    assert path.read_bytes() == stored
+    given = nbformat.read(tmp_path / "my/01_a.ipynb", as_version=4)
+    nbformat.validate(given)
+    sources = [cell.source for cell in given.cells]
+    commit = (
+        "<details><summary><b>Commit to an answer first. Then open: what comes out</b></summary>"
+    )
+    assert sources[:2] == ["my_prediction = None", "print(2 + 2)"]
+    assert sources[2] == f"{commit}\n\nA remark.\n\n</details>"
+    assert sources[3] == f"{commit}\n\nIt is $2^{{2}}$.\n\n$$\n4\n$$\n\n</details>"
+    assert sources[4] == "<details><summary><b>And why</b></summary>\n\nBecause.\n\n</details>"
+    assert sources[5] == "What follows."
+    assert renew(tmp_path / "notebooks", tmp_path / "my").renewed == []
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+def test_no_lesson_of_the_copy_says_openly_what_a_prediction_gives(lesson):
+    cells = json.loads(learner.learners_form(lesson))["cells"]
+    answers = [cell for cell in cells if re.match(r"predict-\d+-(answer|read)", cell["id"])]
+    words = [cell["source"] for cell in answers if cell["cell_type"] == "markdown"]
+    asked = [cell["id"] for cell in cells if re.fullmatch(r"predict-\d+", cell["id"])]
+    assert len(words) >= len(asked) > 0
+    for source in words:
+        assert source.startswith("<details><summary>")
+        assert source.endswith("\n\n</details>")
+        assert source.count("<details>") == source.count("</details>")
+    for cell in answers:
+        assert not cell.get("outputs")
 
 
 def test_what_the_reader_did_stays_while_the_course_is_the_same(course):

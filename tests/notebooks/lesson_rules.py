@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.notebooks import (  # noqa: F401  register their rules
     exercise_rules,
     formula_rules,
+    prediction_rules,
     prose_rules,
     reading_rules,
 )

@@ -112,6 +112,26 @@ def add(cell):
     return lambda notebook, _: notebook.cells.append(cell)
 
 
+ASKED = new_code_cell("my_guess = None", id="predict-01")
+READ = text("predict-01-read", "It is 8.25.")
+
+
+def answered(source="print(8 + 0.25, my_guess)"):
+    return new_code_cell(source, id="predict-01-answer", outputs=[prints("8.25 None\n")])
+
+
+def behind(*cells):
+    """Puts cells in front of the last sections, and counts the code anew."""
+
+    def change(notebook, _):
+        notebook.cells[-2:-2] = cells
+        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        for count, cell in enumerate(code, 1):
+            cell.execution_count = count
+
+    return change
+
+
 UNSTABLE = [
     "<A at 0x7f12ab34>",
     "/home/me/x.py",
@@ -178,6 +198,23 @@ FAULTS = [  # (the rule, the fault)
     ("exercises_with_checks", source("ex1-check", "answer(1)")),
     ("exercises_with_checks", output("ex1-check", prints("[ok] Exercise"))),
     *(("seeded", source("draw", line)) for line in UNSEEDED),
+    ("predictions_are_answered", behind(ASKED)),
+    ("predictions_are_answered", behind(ASKED, answered())),
+    ("predictions_are_answered", behind(ASKED, answered(), text("words", "It is large."))),
+    ("predictions_are_answered", behind(ASKED, answered(), text(READ.id, "Fine.\n\n### More"))),
+    ("answers_are_out_of_sight", behind(ASKED, answered(), READ, text("words", "Is 8.25 much?"))),
+    (
+        "words_behind_a_fold_stand_alone",
+        behind(ASKED, answered(), READ, text("words", "So it is.")),
+    ),
+    (
+        "guesses_are_compared_with_what_was_computed",
+        behind(ASKED, answered("print(abs(my_guess - 8.25))"), READ),
+    ),
+    (
+        "guesses_are_compared_with_what_was_computed",
+        behind(ASKED, answered("print(my_guess == (8.25, 2))"), READ),
+    ),
     ("measured_numbers", source("title", "Falls to 0.12.")),
     (
         "measured_numbers",
@@ -194,6 +231,18 @@ def test_a_sound_lesson_keeps_every_rule(tmp_path):
 @pytest.mark.parametrize(("rule", "fault"), FAULTS, ids=IDS)
 def test_one_rule_sees_the_fault(tmp_path, rule, fault):
     assert verdicts(tmp_path, fault) == {rule}
+
+
+def test_what_stands_behind_a_fold_may_say_other_things(tmp_path):
+    shown = "Is 8.25 much? Or 0.125?"
+    parts = [
+        [ASKED, answered(), READ, text("words", "Is 0.125 much? <details>8.25</details>")],
+        [ASKED, answered(), READ, text("words", f"Fine.\n\n### Next\n\n{shown}")],
+        [ASKED, answered(), READ, new_code_cell("print(1)", id="next"), text("words", shown)],
+        [ASKED, answered("print(my_guess == 8 + 0.25)"), READ],
+    ]
+    for cells in parts:
+        assert verdicts(tmp_path, behind(*cells)) == set()
 
 
 def test_a_cell_that_loads_draws_and_formats_may_be_folded(tmp_path):

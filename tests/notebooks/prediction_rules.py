@@ -1,0 +1,126 @@
+"""A prediction can be made: its answer is in a fold in both editions, and not in sight beside it.
+
+editions/predictions.py says which cells are folded. What no machine can see: words without a number
+that tell the outcome behind the fold, or in a heading near the question.
+"""
+
+import ast
+import re
+
+from editions.predictions import ANSWER, answers, number_of_answer
+from tests.notebooks.notebook_rules import rule, tags, texts
+from tests.notebooks.prose_rules import ANY_NUMBER
+
+QUESTION = re.compile(r"predict-(\d+)")
+GUESS = re.compile(r"my_\w+|all_learn_\w+")
+FOLD = re.compile(r"<details>.*?</details>", re.S)
+LEANS = re.compile(r"(?:So|That|This|These|Thus|Hence|Therefore|Because|Why)\b")
+NEXT = re.compile(r"^(?:#+ |\*\*\d+\. .+\*\* · difficulty)", re.M)  # a section or an exercise
+HEADING = re.compile(r"^#+ ", re.M)
+
+
+def spans(notebook):
+    """The cells of each answer: from the first that computes it to the last that reads it."""
+    cells = notebook.cells
+    return [(span.stop, cells[span.start : span.stop]) for span in answers(c.id for c in cells)]
+
+
+@rule("lesson")
+def predictions_are_answered(notebook):
+    """Each question has its answer, and each answer its words, under the names that are folded."""
+    names = {cell.id for cell in notebook.cells}
+    for name in names:
+        if QUESTION.fullmatch(name) and f"{name}-answer" not in names:
+            yield f"{name}: no cell {name}-answer shows what comes out, so nothing is folded"
+    for _, cells in spans(notebook):
+        first, last = cells[0].id, cells[-1].id
+        if not re.fullmatch(r"predict-\d+-read.*", last) or cells[-1].cell_type != "markdown":
+            number = number_of_answer(first)
+            yield f"{first}: say what came out in a Markdown cell predict-{number}-read behind it"
+        for cell in cells:
+            if cell.cell_type == "markdown" and HEADING.search(cell.source):
+                yield f"{cell.id}: a heading inside a fold: begin a cell with it, behind the fold"
+
+
+@rule("lesson")
+def answers_are_out_of_sight(notebook):
+    """No open Markdown behind an answer says a number of its outputs, up to the next heading,
+    exercise or code that a reader reads. What stands in the code, or above it, is in sight anyway.
+    """
+    for end, cells in spans(notebook):
+        told = {number for cell in cells for number in numbers(printed(cell))}
+        told -= {number for cell in in_sight(notebook, cells) for number in numbers(cell.source)}
+        for cell in notebook.cells[end:]:
+            if cell.cell_type == "code":
+                if "hide-input" not in tags(cell):
+                    break
+                told -= set(numbers(printed(cell)))
+                continue
+            words, *others = NEXT.split(FOLD.sub("", cell.source), maxsplit=1)
+            for number in sorted(told & set(numbers(words))):
+                yield (
+                    f"{cell.id}: {number} is what {cells[0].id} shows, in sight of the guess: "
+                    f"move the sentence to predict-{number_of_answer(cells[0].id)}-read"
+                )
+            if others:
+                break
+
+
+def in_sight(notebook, answer):
+    """The cells above an answer, and its own code."""
+    above = notebook.cells[: notebook.cells.index(answer[0])]
+    return [*above, *(cell for cell in answer if cell.cell_type == "code")]
+
+
+def printed(cell) -> str:
+    return "\n".join(text for output in cell.get("outputs", []) for text in texts(output))
+
+
+def numbers(text: str) -> list[str]:
+    """Those of two digits or more: a 2 may be anything."""
+    found = (match[0].replace(",", "") for match in ANY_NUMBER.finditer(text))
+    return [number for number in found if len(re.sub(r"\D", "", number)) > 1]
+
+
+@rule("lesson")
+def words_behind_a_fold_stand_alone(notebook):
+    """They do not go on from what is folded: "So …", "Why does it?" tell what came out."""
+    for end, _ in spans(notebook):
+        for cell in notebook.cells[end : end + 1]:
+            if cell.cell_type == "markdown" and LEANS.match(cell.source):
+                start = cell.source[:30]
+                yield f"{cell.id}: {start!r} goes on from a fold: move it in, or begin anew"
+
+
+@rule("lesson")
+def guesses_are_compared_with_what_was_computed(notebook):
+    """The code of an answer stands open below the guess: a literal in it would be the answer."""
+    for cell in notebook.code:
+        if not ANSWER.fullmatch(cell.id):
+            continue
+        for node in ast.walk(ast.parse(cell.source)):
+            beside = operands(node)
+            if any(map(is_guess, beside)) and any(map(is_number, beside)):
+                yield f"{cell.id}: {ast.unparse(node)} tells the answer: compare with a result"
+
+
+def operands(node) -> list:
+    if isinstance(node, ast.BinOp):
+        return [node.left, node.right]
+    if isinstance(node, ast.Compare):
+        return [node.left, *node.comparators]
+    return node.args if isinstance(node, ast.Call) else []
+
+
+def is_guess(node) -> bool:
+    return isinstance(node, ast.Name) and bool(GUESS.fullmatch(node.id))
+
+
+def is_number(node) -> bool:
+    """A literal number, or a tuple or list of them."""
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        return False
+    parts = value if isinstance(value, tuple | list) else [value]
+    return any(isinstance(part, int | float) and not isinstance(part, bool) for part in parts)
