@@ -1,16 +1,21 @@
-"""Faults planted in decks, all built at once: each is named with its file and line. No browser."""
+"""The decks, and faults planted in a small one, all built at once: each is named with its file and
+line. No browser.
+"""
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 import lectures
+from editions.extension.decks import numbers, polls
 
 DOT = (  # the smallest PNG: one pixel
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 )
 TWO, TOW = (f"EQ-{name}" for name in ("TWO", "TOW"))  # tags of no lesson
+ROOT = Path(__file__).parents[1]
 WORDS = f"**[{TWO}]**\n$$\ny = a x, \\qquad\nz = b\n$$"
 
 
@@ -62,9 +67,19 @@ It is {{value}}`lines /second (\\d+ %)/`.
 
 :::{{poll}}
 :answer: B
+:seen: lines /first (\\S+)/
 
-- 1
-- 2
+- about three
+- 12
+- something else
+:::
+
+:::{{poll}}
+:answer: A
+:seen: lines
+
+- all {{if}}`/second 7/`
+- none {{if}}`/second 0/`
 :::
 
 :::{{then}}
@@ -103,7 +118,21 @@ FAULTS = {
     "no-pattern": ("{value}`lines /second (\\d+ %)/`", "{value}`lines`", "a cell and a /pattern/"),
     "number": ("The rest.", "The rest is 43 %.", "43 stands in none of the slide's cells"),
     "number-in-notes": ("says 12.5", "says 12.6", "12.6 stands in none of the slide's cells"),
-    "answer": (":answer: B", ":answer: C", "the answer is C, and the options are A, B"),
+    "answer": (":answer: B", ":answer: D", "the answer is D, and the options are A, B, C"),
+    "answer-nearest": (":answer: B", ":answer: A", "the answer is A, but lines shows option B"),
+    "answer-of-a-share": ("lines /first (\\S+)/", "lines /second (.+)/", "shows option C"),
+    "answer-described": (":answer: A", ":answer: B", "the answer is B, but lines shows option A"),
+    "answer-unseen": (":seen: lines\n", "", ":seen: CELL /pattern/ says where the lesson shows"),
+    "answer-cell": (":seen: lines\n", ":seen: line\n", "no cell 'line'; near it: lines"),
+    "answer-pattern": (
+        "/first (\\S+)/",
+        "/third (\\S+)/",
+        "is not in what lines shows: first 12.5",
+    ),
+    "no-option": ("/second 7/", "/second 8/", "the answer is A, but lines shows none"),
+    "two-options": ("/second 0/", "/second/", "the answer is A, but lines shows none"),
+    "part-in-words": ("The rest.", "Nine tenths.", "'Nine tenths' is no number of the slide or"),
+    "number-in-words": ("It says", "Twenty-five, and", "'Twenty-five' is no number of the slide"),
     "minutes-missing": ("{notes} 2", "{notes}", "1 argument(s) required"),
     "minutes-in-words": ("{notes} 2", "{notes} two", "the minutes of their slide, not 'two'"),
     "minutes-in-sum": ("{notes} 2", "{notes} 20", "take 22 minutes, the deck says 4"),
@@ -128,6 +157,9 @@ FAULTS = {
 }
 
 
+DECKS = {path.stem: path for path in sorted((ROOT / "lectures").glob("[0-9]*.md"))}
+
+
 def deck_name(fault):
     return f"00_small--{fault}"
 
@@ -144,7 +176,11 @@ def complaints(tmp_path_factory):
     folder = tmp_path_factory.mktemp("decks")
     notebook = {"cells": CELLS, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     (folder / "00_small.ipynb").write_text(json.dumps(notebook))
-    texts = {"00_small": FINE, "09_nobody": FINE}
+    for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"):
+        (folder / path.name).symlink_to(path)
+    texts = {"00_small": FINE, "09_nobody": FINE} | {
+        name: path.read_text("utf-8") for name, path in DECKS.items()
+    }
     texts |= {deck_name(fault): planted(fault) for fault in FAULTS}
     decks = []
     for name, text in texts.items():
@@ -163,8 +199,13 @@ def complaints(tmp_path_factory):
     return found
 
 
-def test_a_deck_without_faults_is_built(complaints):
-    assert complaints["00_small"] == []
+@pytest.mark.parametrize("name", ["00_small", *DECKS])
+def test_a_deck_without_faults_is_built(complaints, name):
+    assert complaints[name] == []
+
+
+def test_there_are_decks():
+    assert len(DECKS) >= 9
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -177,6 +218,34 @@ def test_each_fault_is_named_with_its_line(complaints, fault):
 
 def test_a_deck_without_a_lesson_is_named(complaints):
     assert any("there is no notebook 09_nobody.ipynb" in line for line in complaints["09_nobody"])
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        ("about a third", 1 / 3), ("nine tenths", 0.9), ("23 to 37 %", 0.3), ("−8 and 8", 8),
+        ("between 3 and 4", 3.5), ("four thousand", 4000), ("sixty-four", 64), ("1.1e-12", 1.1e-12),
+        ("nothing", 0), ("half as many", 0.5), ("it depends on the row", None), ("160 µs", 160),
+    ],
+)  # fmt: skip
+def test_the_number_of_an_option(words, value):
+    found = numbers.value_of(words)
+    assert found == (value if value is None else pytest.approx(value))
+
+
+@pytest.mark.parametrize(
+    ("found", "options", "right"),
+    [
+        (["0.1"], ["1", "one half", "one tenth", "0"], 2),
+        (["0.00"], ["nothing", "a quarter", "nearly all"], 0),
+        (["1e-12"], ["1", "0.001", "much less"], 2),
+        (["43%", "0.03%"], ["as many", "half as many", "none"], 2),
+        (["5"], ["1", "2"], None),  # near to neither
+        (["5"], ["1", "more", "less"], None),
+    ],
+)
+def test_the_option_that_the_lesson_decides_for(found, options, right):
+    assert polls.nearest(found, options) == right
 
 
 def test_a_printed_deck_does_not_tell_when_it_was_printed():

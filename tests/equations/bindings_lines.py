@@ -90,6 +90,10 @@ def layer_norm_row(draw):
 
 @lines("01 gradient-why", "01 paths-derive", "01 gradient-derive", "01 eps-why")
 @lines("01a predict-01-after")
+@lines(
+    "lectures/01 First fix the mean. Then learn it again?",
+    r"lectures/01 What is $\varepsilon$ for?",
+)
 def batch_norm_column(draw):
     return centred(leaf(draw(D)), draw(1)[0], draw(D))
 
@@ -195,6 +199,7 @@ def mean_square_and_moments(draw):
 
 
 @lines("06 exact-derive", "06 ex1", "06 derive-ode", "06 return-twice")
+@lines("lectures/06 Do not freeze ρ")
 def row_without_eps(draw):
     x = leaf(draw(D))
     there = divided(x, torch.ones(D).double(), draw(D), eps=0.0)
@@ -278,6 +283,7 @@ def average(values):
 
 
 @lines("00 ex1", "00 factor-derive", "00a variance-why")
+@lines("lectures/00 Where the factor comes from")
 def random_weights(draw):
     """Three inputs, two outputs."""
     x, v = draw(3), 0.6
@@ -289,6 +295,7 @@ def random_weights(draw):
 
 
 @lines("00 block-why")
+@lines("lectures/00 Fresh networks with shortcuts")
 def block(draw):
     h = draw(D)
     functions = {"F()": torch.tanh, "norm()": lambda v: v / v.norm()}
@@ -681,6 +688,7 @@ def share_on_the_diagonal(draw):
 
 
 @lines("05 drag-why")
+@lines("lectures/05 One number, dragged")
 def dragged_number(draw):
     x = draw(1)[0]
     rho = ((x**2 + 3) / 4).sqrt()
@@ -712,11 +720,13 @@ def frozen(draw, dimension=6.25):
 
 
 @lines("05 freeze", "05 derive-solution")
+@lines("lectures/05 The assumption: ρ stands still")
 def curve_of_a_frozen_size(draw):
     return frozen(draw)
 
 
 @lines("05 freeze", "solutions/05 ex1")
+@lines("lectures/05 Separate, and integrate")
 def curve_of_64_numbers(draw):
     there = frozen(draw, 64.0)
     separated = {
@@ -728,6 +738,7 @@ def curve_of_64_numbers(draw):
 
 @lines("05 freeze", "06 derive-ode", "06 derive-bernoulli", "solutions/06 ex2", "06 ex2")
 @lines("06 remember")
+@lines("lectures/05 The assumption: ρ stands still")
 def curve_of_a_moving_size(draw):
     x, c = leaf(positive(draw, 1)[0]), 1.7
     y = D**0.5 * x / (x**2 + c).sqrt()
@@ -738,12 +749,14 @@ def curve_of_a_moving_size(draw):
 
 
 @lines("05 freeze")
+@lines("lectures/05 The assumption: ρ stands still")
 def line_of_a_frozen_size(draw):
     x = leaf(draw(1)[0])
     return {"x": x, "y": x / 1.7, "rho": 1.7}
 
 
 @lines("05 ex2", "solutions/05 ex2")
+@lines("lectures/05 Two exercises for the room")
 def curve_that_falls_with_the_height(draw):
     x, rho, dimension = leaf(positive(draw, 1)[0]), 1.7, 4.0
     root = dimension**0.5
@@ -829,6 +842,7 @@ def where_it_bends_most(draw):
 
 
 @lines("06 return-why", "06 return-twice")
+@lines("lectures/06 Two exercises for the room")
 def slopes_near_zero(draw):
     rho, q = 1.3, SMALL
     x = leaf((D * rho**2 * q) ** 0.5)
@@ -892,3 +906,35 @@ def best_step(draw):
 def best_step_of_the_central_difference(draw):
     a, b = positive(draw, 2)
     return {"A": a, "B": b, "h": (b / (2 * a)) ** (1 / 3)}
+
+
+# Slides alone
+
+
+@lines("lectures/00 Predicted, and measured")
+def start_of_torch(draw):
+    return {"n": 64, "v": 1 / 192}
+
+
+@lines("lectures/00 Second repair: go around the layer")
+def layer_with_a_shortcut(draw):
+    h = draw(D)
+    return {"h": h, "F()": torch.tanh, "h_next": h + h.tanh()}
+
+
+@lines("lectures/05 Two exercises for the room")
+def paper_form_of_a_norm(draw):
+    """A DyT at 0 has the slope of the norm, 1/2, and far out its height, 4."""
+    return {"D": 16, "rho": 2, "w": 1, "alpha": 0.5 / 4}
+
+
+@lines("lectures/07 Count bytes by hand")
+def two_rows_of_four_numbers(draw):
+    return {"B": 32, "W": 8, "t": 4}
+
+
+@lines("lectures/08 How sure is one difference?")
+def two_contenders(draw):
+    d = row(3, 1, 2, 2, 2)
+    results = {"a": row(5, 4, 3, 4, 6), "b": row(2, 3, 1, 2, 4)}
+    return results | {"d": d, "m": d.mean(), "s": d.std()}

@@ -33,7 +33,7 @@ RELATIONS = {"=", "<", ">", r"\leq", r"\geq", r"\approx", r"\leftarrow"}
 ACCENTS = {r"\hat", r"\bar", r"\tilde"}
 ELEMENTWISE = {r"\tanh": "tanh", r"\exp": "exp", r"\ln": "log"}
 PAIRS = {"(": ")", "[": "]", r"\lVert": r"\rVert", r"\lvert": r"\rvert"}
-NO_SIGNS = {*"{}_^,", *PAIRS, *PAIRS.values(), r"\frac"}  # they only group and place
+NO_SIGNS = {*"{}_^,", *PAIRS, *PAIRS.values(), r"\frac", r"\tfrac"}  # they only group and place
 REDUCTIONS = {r"\sum": sum, r"\prod": math.prod, r"\max": max}
 FUNCTIONS = {
     "F",
@@ -306,7 +306,7 @@ class Parser:
             value = _apply(_elementwise("sqrt"), self.braced(self.sum))
             self.spans["root"].append((start, self.at))
             return value
-        if self.accept(r"\frac"):
+        if self.accept(r"\frac", r"\tfrac"):
             if self.tokens[self.at + 1] == r"\partial":
                 return self.derivative()
             above, middle, below = self.braced(self.sum), self.at, self.braced(self.sum)

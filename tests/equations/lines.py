@@ -25,7 +25,7 @@ SYMBOL = re.compile(
     r"(?:\\(?:hat|bar|tilde)\{.\}|\\?[A-Za-z]+|\\mathrm\{\w+\})"
     r"(?:_\{[^{}]*(?:\{\w+\})?\}|\^\{\\mathrm\{\w+\}\})*"
 )
-NUMBER_COMMANDS = re.compile(r"\\(?:frac|sqrt|ln|exp|cdot|dots)(?![a-z])")
+NUMBER_COMMANDS = re.compile(r"\\(?:t?frac|sqrt|ln|exp|cdot|dots)(?![a-z])")
 NO_VALUE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 POINTS = 2  # random points
 
@@ -64,7 +64,8 @@ def with_signs(source: str) -> list[str]:
 
 def relations(source: str, functions=frozenset()) -> list[latex.Relation]:
     r"""The relations of a formula; \text{with} between two of them separates as a comma does."""
-    source = WORDS.sub(r", \\qquad", source).strip()
+    source = WORDS.sub(r", \\qquad", source)
+    source = re.sub(r"\\text\{[^}]*\}", "", source).strip()  # a unit
     source = re.sub(r"[,.]?\s*(?:\\qquad)?\s*$", "", source)
     try:
         return latex.relations(source, latex.FUNCTIONS | functions)

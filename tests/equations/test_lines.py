@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import deck_rules
 from tests.equations import bindings_lines, lines
 from tests.notebooks import formula_rules
 from tests.notebooks.notebook_rules import Notebook
@@ -85,11 +86,15 @@ def test_a_new_line_is_not_forgotten():
 
 def stated():
     """Where -> its untagged formulas."""
-    return {
-        f"{label} {cell.id}": list(lines.formulas(cell.id, cell.source))
+    texts = {
+        f"{label} {cell.id}": cell.source
         for label, path in NOTEBOOKS.items()
         for cell in Notebook(path).markdown
     }
+    for path in deck_rules.DECKS:
+        for heading, body in deck_rules.slides(path.read_text("utf-8")):
+            texts[deck_rules.place(path.stem, heading)] = body
+    return {where: list(lines.formulas(where, text)) for where, text in texts.items()}
 
 
 STATED = stated()
@@ -98,7 +103,7 @@ STATED = stated()
 @pytest.mark.parametrize("key", bindings_lines.CELLS)
 def test_each_binding_is_needed_where_it_is_listed(key):
     """Each decides a formula of the cell: no binding stays behind when a lesson changes."""
-    where, _, start = key.partition(" $")
+    where, _, start = (key, "", "") if key in STATED else key.partition(" $")
     assert where in STATED, f"{where}: no such cell; take it out of @lines, or name the new one"
     chosen = [formula for formula in STATED[where] if formula.source.startswith(start)]
     for bind in bindings_lines.CELLS[key]:

@@ -13,6 +13,7 @@ from pygments.lexers import PythonLexer
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
+from editions.extension.decks import polls
 from editions.extension.decks.figures import HEIGHT, WIDTH, figure, panel, whole
 from editions.extension.decks.lesson import Misfit, lesson_of, said, where_stated
 from editions.extension.decks.slides import speaker_notes
@@ -186,11 +187,14 @@ def letters(text: str) -> int:
 
 
 class Poll(Part):
-    """A list of options; the right one is marked at the next click."""
+    """A list of options; the right one is marked at the next click. The lesson says which it is."""
 
     required_arguments = 0
     has_content = True
-    option_spec: ClassVar = {"answer": directives.unchanged_required}
+    option_spec: ClassVar = {
+        "answer": directives.unchanged_required,
+        "seen": directives.unchanged_required,
+    }
 
     def part(self):
         options = list(self.inside(nodes.container()).findall(nodes.list_item))
@@ -198,10 +202,46 @@ class Poll(Part):
         answer = self.options.get("answer")
         if answer is not None and answer not in list(letters):
             raise Misfit(f"the answer is {answer}, and the options are {', '.join(letters)}")
+        if answer is not None:
+            self.compare(answer, options)
         for letter, option in zip(letters, options, strict=True):
             option["classes"] += ["fragment", "custom", "right"] if letter == answer else []
         look = {"enumtype": "upperalpha", "prefix": "", "suffix": ".", "classes": ["poll"]}
+        look |= {"seen": self.options.get("seen", "").partition(" ")[0]}
         return nodes.enumerated_list("", *options, **look)
+
+    def compare(self, answer: str, options: list[nodes.list_item]) -> None:
+        """The answer is the option that the lesson decides for."""
+        if "seen" not in self.options:
+            raise Misfit(":seen: CELL /pattern/ says where the lesson shows the answer")
+        cell, _, pattern = self.options["seen"].partition(" ")
+        text = said(self.lesson, cell)
+        if any(marks(option) for option in options):
+            right = polls.described(text, [marks(option) for option in options])
+        else:
+            right = polls.nearest(seen(text, cell, pattern), [o.astext() for o in options])
+        if right is None or LETTERS[right] != answer:
+            other = "none of the options" if right is None else f"option {LETTERS[right]}"
+            raise Misfit(f"the answer is {answer}, but {cell} shows {other}: {text.strip()}")
+
+
+def seen(text: str, cell: str, pattern: str) -> list[str]:
+    match = re.search(pattern.strip().strip("/"), text)
+    if not match:
+        raise Misfit(f"{pattern} is not in what {cell} shows: {text.strip()}")
+    return list(match.groups()) or [match[0]]
+
+
+class Marks(SphinxRole):
+    """{if}`/pattern/` behind an option of a poll: what the cell shows if it is the right one."""
+
+    def run(self):
+        return [nodes.inline(classes=["if"], pattern=self.text.strip().strip("/"))], []
+
+
+def marks(option: nodes.list_item) -> str:
+    found = option.findall(lambda node: isinstance(node, nodes.inline) and "if" in node["classes"])
+    return next((node["pattern"] for node in found), "")
 
 
 class Then(Part):
@@ -263,3 +303,4 @@ def setup(app):
     for name, part in PARTS.items():
         app.add_directive(name, part)
     app.add_role("value", Value())
+    app.add_role("if", Marks())

@@ -6,12 +6,14 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util import logging
 
+from editions.extension.decks import numbers
 from editions.extension.decks.lesson import everything, lesson_name, lesson_of
 from editions.extension.decks.slides import cells_of, own, speaker_notes
 from editions.notebook import UnknownName
 
 log = logging.getLogger(__name__)
 WORDS_A_MINUTE = 130
+ABOUT = 0.06  # so far off may `a third` be
 MINUTES_OFF = 2  # by so much may the slides and the deck differ
 HEADING = re.compile(r"^##? ", re.M)
 MARKUP = re.compile(r":::|\{\{|\$\$|\]\(|\{value\}|\*\*\[")
@@ -37,6 +39,7 @@ def check(app, doctree):
     for section in sections:
         check_notes(section)
         check_numbers(section, lesson)
+        check_number_words(section, lesson)
     check_minutes(env, sections)
     check_exercises(sections)
 
@@ -87,6 +90,41 @@ def check_numbers(section, lesson) -> None:
             log.warning(
                 "%s stands in none of the slide's cells %s", number, cells, location=section
             )
+
+
+def check_number_words(section, lesson) -> None:
+    """`Nine tenths`, and words of ten or more, are numbers of the slide or of its cells."""
+    cells = [*cells_of(section), *decided_by(section)]
+    shown = [part.astext() for part in own(section) if not isinstance(part, speaker_notes)]
+    shown += [everything(lesson, cell) for cell in cells]
+    known = set().union(*map(numbers.in_digits, shown))
+    known |= {value for text in shown for _, value in numbers.words(text)}
+    text = words_of(section)
+    for words, value in numbers.parts(text):
+        if not any(near(value, number) or near(100 * value, number) for number in known):
+            complain(words, section, cells)
+    for words, value in numbers.words(text):
+        if value >= 10 and value not in known and value / 100 not in known:
+            complain(words, section, cells)
+
+
+def decided_by(section) -> list[str]:
+    """The cells that decide the polls of a slide; it may show them on the next one."""
+    lists = [part for part in own(section) if isinstance(part, nodes.enumerated_list)]
+    return [poll["seen"] for poll in lists if poll.get("seen")]
+
+
+def near(value: float, number: float) -> bool:
+    return abs(value - number) <= ABOUT * value
+
+
+def complain(words: str, section, cells) -> None:
+    log.warning(
+        "'%s' is no number of the slide or of its cells %s: show it there, as a formula say",
+        words,
+        cells,
+        location=section,
+    )
 
 
 def words_of(section) -> str:

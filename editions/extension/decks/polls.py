@@ -1,0 +1,39 @@
+"""Which option of a poll the lesson decides for."""
+
+import re
+
+from editions.extension.decks.numbers import value_of
+
+NEAR = 1.5  # a number this many times as large, or as small, is another one
+SMALL = 0.1  # beside which nothing is 0
+
+
+def nearest(found: list[str], options: list[str]) -> int | None:
+    """The option whose number is the nearest, to what was found or to its second part by its first.
+    An option without a number stands for all others, as `much less than these`.
+    """
+    values = [value_of(text) for text in found]
+    if None in values:
+        return None
+    value = values[0] if len(values) == 1 else values[1] / values[0]
+    stated = {number: value_of(option) for number, option in enumerate(options)}
+    without = [number for number, option in stated.items() if option is None]
+    stated = {number: option for number, option in stated.items() if option is not None}
+    best = min(stated, key=lambda number: abs(stated[number] - value))
+    if alike(stated[best], value):
+        return best
+    return without[0] if len(without) == 1 else None
+
+
+def alike(option: float, value: float) -> bool:
+    if min(abs(option), abs(value)) < SMALL * max(abs(option), abs(value), 1e-300):
+        return max(abs(option), abs(value)) < SMALL and 0.0 in (option, value)
+    return 1 / NEAR <= option / value <= NEAR
+
+
+def described(text: str, patterns: list[str]) -> int | None:
+    """The one option whose pattern is in the text; None for several, or for none."""
+    fitting = [
+        number for number, pattern in enumerate(patterns) if pattern and re.search(pattern, text)
+    ]
+    return fitting[0] if len(fitting) == 1 else None
