@@ -372,7 +372,7 @@ def number_of_the_depth(draw):
     return {"a": 15**-0.5, "K": 15}
 
 
-@lines("06a growth-hand", "solutions/06a ex1")
+@lines("06a predict-01-read-why", "solutions/06a ex1")
 def mean_square(draw):
     return {"q": positive(draw, 1)[0], "a": 0.7}
 
