@@ -18,9 +18,12 @@ BY_LESSON = [
     "tests/equations/test_equations.py",
     "tests/notebooks/test_exercise_rules.py",
     "tests/notebooks/test_notebooks.py",
+    "tests/test_deck_formulas.py",
+    "tests/test_decks.py",
     "tests/test_exercise_sheets.py",
 ]
 WHOLE = [  # quick, and about all lessons at once
+    "tests/equations/test_lines.py",
     "tests/test_claims_page.py",
     "tests/test_contents.py",
     "tests/test_course_map.py",
