@@ -58,6 +58,23 @@ def test_A43_the_largest_absolute_eigenvalue_counts():
     assert torch.linalg.matrix_norm(curvature, 2) == 100
 
 
+def test_A44_every_rate_below_two_over_the_curvature_descends():
+    curvatures = torch.tensor([0.1, 1.0, 5.0])
+    largest = curvatures.max()
+
+    def losses(rate):
+        x = torch.ones(3)
+        found = []
+        for _ in range(50):
+            found.append((curvatures * x**2).sum() / 2)
+            x = x - rate * curvatures * x
+        return torch.stack(found)
+
+    for share in (0.5, 1.0, 1.5, 1.99):
+        assert (losses(share / largest).diff() < 0).all()  # monotone far beyond 1 over it
+    assert losses(2.1 / largest)[-1] > losses(2.1 / largest)[0]
+
+
 def test_A60_equal_outputs_and_unequal_jacobians():
     x = draw(6) - draw(6).mean()
     assert torch.allclose(layer_norm(x), rms(x))
