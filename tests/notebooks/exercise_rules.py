@@ -9,12 +9,28 @@ import inspect
 import re
 import textwrap
 
-from tests.notebooks.exercises import checks_of, statements
-from tests.notebooks.notebook_rules import rule
-from tests.notebooks.prose_rules import ANY_NUMBER, NO_RESULT, PART, WORD
+from tests.notebooks.exercises import checks_of, statements, titles
+from tests.notebooks.notebook_rules import Notebook, rule
+from tests.notebooks.prose_rules import (
+    ANY_NUMBER,
+    BLOCKS,
+    NO_RESULT,
+    PART,
+    WORD,
+    has,
+    linked,
+    literals,
+    numbers_of,
+    shown,
+    stated,
+)
 
 # signs that only set a text: $h = \mathrm{x}$ and *h = \mathrm{x}* are h = \mathrm{x}
 SETTING = re.compile(r"[$*`]|\\[,;!]|\\(?:big|Big)[lr]?(?![a-z])")
+SOLUTION = re.compile(
+    r"^(?:\*\*|## )(\d+\. .+?)(?:\.?\*\*|$)", re.M
+)  # **1. Title.** or ## 1. Title
+FORMULA = re.compile(r"\$([^$]+)\$")
 NO_NUMBER = re.compile(r"\]\([^)]*\)|\d[\d-]*_\w+")  # targets of links, names of files
 NOT = r"\b(?:no|not|nor|neither|nothing|without)\b[^.;:]*\b"
 FORBIDDEN = {  # what a check forbids: the words in which a page does; another mean is "finished"
@@ -96,3 +112,62 @@ def means_of_an_exercise(notebook):
                 f"{cell.id}: the text forbids {name}, {place(check)} does not: "
                 "write forbid(student, …) into the check"
             )
+
+
+# Solutions
+
+
+def lesson_of(solutions) -> Notebook | None:
+    path = solutions.path.parent.parent / solutions.path.name
+    return Notebook(path) if path.exists() else None  # test_notebooks.py complains
+
+
+@rule("solutions")
+def solutions_in_order(notebook):
+    """Solutions have the titles of their lesson and its exercises, in their order."""
+    lesson = lesson_of(notebook)
+    if lesson is None:
+        return
+    first = notebook.markdown[0]
+    title = lesson.markdown[0].source.splitlines()[0].replace("# ", "# Solutions ", 1)
+    if first.source.splitlines()[0] != title:
+        yield f"{first.id}: begin with {title!r}, the title of the lesson"
+    wanted = [f"{number}. {title}" for number, title in titles(lesson).items()]
+    headings = [SOLUTION.match(cell.source) for cell in notebook.markdown]
+    found = [heading[1] for heading in headings if heading]
+    if found != wanted:
+        yield f"the solutions are {found}, the exercises of the lesson {wanted}: copy their titles"
+    ids = [cell.id for cell in notebook.cells if re.match(r"ex\d", cell.id)]
+    if ids != sorted(ids, key=place_of_a_solution):
+        yield (
+            f"the cells are {ids}: each solution has its text exN, then exN-solution, exN-check, "
+            "and what follows"
+        )
+
+
+def place_of_a_solution(name: str) -> tuple[int, int]:
+    number, _, part = name.removeprefix("ex").partition("-")
+    order = ["", "text", "solution", "check"]
+    return int(number), order.index(part) if part in order else len(order)
+
+
+@rule("solutions")
+def numbers_of_a_solution(notebook):
+    """A number in a solution's text is in its code, its outputs, its formulas or its exercise."""
+    lesson = lesson_of(notebook)
+    checks = checks_of(lesson) if lesson else {}
+    for cell in notebook.markdown:
+        number = re.match(r"ex(\d+)", cell.id)
+        if not number or int(number[1]) not in checks:
+            continue
+        own = [code for code in notebook.code if re.match(rf"{number[0]}(?!\d)", code.id)]
+        known = set().union({0.0}, *map(shown, own), *(literals(code.source) for code in own))
+        known |= numbers_of(" ".join(checks[int(number[1])].says))
+        known |= numbers_of(" ".join(FORMULA.findall(cell.source)))
+        for block in BLOCKS.split(SOLUTION.sub("", cell.source)):
+            for text, value, word, _ in stated(block):
+                if not has(value, word, known | linked(block)):
+                    yield (
+                        f"{cell.id}: {text!r} is in no code, output or formula of this solution, "
+                        "and not stated by its check: compute it there, or write it as a formula"
+                    )

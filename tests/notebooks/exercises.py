@@ -3,7 +3,7 @@
 import importlib
 import re
 
-HEADING = re.compile(r"^\*\*(\d+)\. [^\n]*$", re.M)
+HEADING = re.compile(r"^\*\*(\d+)\. (.+?)\*\*[^\n]*$", re.M)
 END = re.compile(r"<details>|^Solution: |^#+ ", re.M)
 
 
@@ -15,6 +15,12 @@ def statements(notebook) -> dict:
             statement, *rest = END.split(cell.source[heading.end() :])
             found[int(heading[1])] = cell, statement, " ".join(rest)
     return found
+
+
+def titles(notebook) -> dict:
+    """Number of an exercise -> its title."""
+    found = [heading for cell in notebook.markdown for heading in HEADING.finditer(cell.source)]
+    return {int(heading[1]): heading[2] for heading in found}
 
 
 def checks_of(notebook) -> dict:

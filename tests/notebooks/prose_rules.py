@@ -120,7 +120,7 @@ def label(notebook) -> str:
 
 
 def strict(notebook) -> bool:
-    return notebook.kind == "lesson" and label(notebook) in STRICT_PROSE
+    return notebook.kind != "other" and label(notebook) in STRICT_PROSE
 
 
 # Numbers: what the text says
@@ -296,12 +296,16 @@ def blocks(notebook):
 # References
 
 
-@rule("lesson")
+@rule("lesson", "solutions")
 def references(notebook):
     """Lessons, exercises and steps that the text names are there; a link says what it leads to."""
     if not strict(notebook):
         return
-    numbers = {int(cell.id[2:-5]) for cell in notebook.code if re.fullmatch(r"ex\d+-stub", cell.id)}
+    numbers = {
+        int(found[1])
+        for cell in notebook.code
+        if (found := re.fullmatch(r"ex(\d+)-(?:stub|solution)", cell.id))
+    }
     text = "\n\n".join(cell.source for cell in notebook.markdown)
     steps = {int(number) for number in re.findall(r"\*\*Step (\d+)", text)}
     for cell in notebook.markdown:

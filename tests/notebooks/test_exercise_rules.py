@@ -46,15 +46,21 @@ def complaints(folder, monkeypatch, text=TEXT, check=answer):
     toy.answer = check
     monkeypatch.setitem(sys.modules, toy.__name__, toy)
     cells = [
+        new_markdown_cell("# 09 · A toy", id="title"),
         new_code_cell("from normcourse.checks import toy as check", id="setup"),
         new_markdown_cell(text, id="before"),
         new_code_cell("answer = None", id="ex1-stub"),
         new_code_cell("check.answer(answer)", id="ex1-check"),
     ]
-    path = folder / "09_toy.ipynb"
-    path.write_text(nbformat.v4.writes(new_notebook(cells=cells)), "utf-8")
+    notebook = stored(folder / "09_toy.ipynb", cells)
     rules = [exercise_rules.numbers_of_an_exercise, exercise_rules.means_of_an_exercise]
-    return [line for rule in rules for line in rule(Notebook(path))]
+    return [line for rule in rules for line in rule(notebook)]
+
+
+def stored(path, cells):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(nbformat.v4.writes(new_notebook(cells=cells)), "utf-8")
+    return Notebook(path)
 
 
 def test_a_text_that_says_what_its_check_says_is_accepted(tmp_path, monkeypatch):
@@ -96,3 +102,66 @@ def test_a_check_that_forbids_less_than_the_text_is_seen(tmp_path, monkeypatch):
         "before: the text forbids autograd",
         "before: the text forbids largest",
     ]
+
+
+SOLUTION = {
+    "title": "# Solutions 09 · A toy",
+    "ex1": "**1. Five words in the heading.** The mean of 4 is $4/2$, of three nets 17 times 0.7.",
+    "ex1-solution": ("answer = 17",),
+    "ex1-check": ("check.answer(answer)",),
+    "ex1-after": "Or 4.",
+}
+
+
+def complaints_about(folder, monkeypatch, cells):
+    assert complaints(folder, monkeypatch) == []  # stores the lesson
+    made = [
+        new_markdown_cell(content, id=name)
+        if isinstance(content, str)
+        else new_code_cell(*content, id=name)
+        for name, content in cells.items()
+    ]
+    notebook = stored(folder / "solutions" / "09_toy.ipynb", made)
+    rules = [exercise_rules.solutions_in_order, exercise_rules.numbers_of_a_solution]
+    return {rule.__name__ for rule in rules if list(rule(notebook))}
+
+
+def test_a_solution_with_the_title_and_the_numbers_of_its_exercise_is_accepted(
+    tmp_path, monkeypatch
+):
+    heading = {
+        "ex1": "## 1. Five words in the heading\n\nThe mean of 4 is $4/2$, of three nets 17."
+    }
+    assert complaints_about(tmp_path, monkeypatch, SOLUTION) == set()
+    assert complaints_about(tmp_path, monkeypatch, SOLUTION | heading) == set()
+
+
+@pytest.mark.parametrize(
+    ("rule", "cell", "there", "planted"),
+    [
+        ("solutions_in_order", "title", "09", "08"),
+        ("solutions_in_order", "title", "A toy", "Another"),
+        ("solutions_in_order", "ex1", "Five", "Three"),
+        ("solutions_in_order", "ex1", "**1.", "**2."),
+        ("numbers_of_a_solution", "ex1", "of 4", "of 5"),
+        ("numbers_of_a_solution", "ex1", "three nets", "six nets"),
+        ("numbers_of_a_solution", "ex1", "17 times", "71 times"),
+        ("numbers_of_a_solution", "ex1", "0.7", "0.9"),
+        ("numbers_of_a_solution", "ex1-after", "4", "19"),
+    ],
+)
+def test_a_solution_that_says_something_else_is_seen(
+    tmp_path, monkeypatch, rule, cell, there, planted
+):
+    assert there in SOLUTION[cell]
+    changed = SOLUTION | {cell: SOLUTION[cell].replace(there, planted, 1)}
+    assert complaints_about(tmp_path, monkeypatch, changed) == {rule}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("ex1", "ex1-solution"), ("ex1-solution", "ex1-check"), ("ex1", "ex1-after")]
+)
+def test_exchanged_cells_of_a_solution_are_seen(tmp_path, monkeypatch, one, other):
+    exchanged = {one: other, other: one}
+    cells = {exchanged.get(name, name): SOLUTION[exchanged.get(name, name)] for name in SOLUTION}
+    assert complaints_about(tmp_path, monkeypatch, cells) == {"solutions_in_order"}
