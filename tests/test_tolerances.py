@@ -2,10 +2,20 @@
 and see the smallest error above it.
 """
 
+import math
+
 import pytest
 import torch
 
-from tests.tolerances import assert_rounded_once, assert_same_bits, assert_same_float64
+from tests.library import gradient_cases, norm_cases
+from tests.tolerances import (
+    FLOAT32_ERROR,
+    LARGEST_RSTD,
+    TWO_ULP,
+    assert_rounded_once,
+    assert_same_bits,
+    assert_same_float64,
+)
 
 HALVES = pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 
@@ -83,3 +93,36 @@ def test_one_bit_is_seen():
         assert_same_bits([x], [torch.nextafter(x, x + 1)])
     with pytest.raises(AssertionError):
         assert_same_bits([x], [None])
+
+
+# The bounds once more, written in another way: a looser one is seen
+
+
+def test_the_constants_are_those_that_were_derived():
+    assert math.isclose(TWO_ULP, 2 * 2.0**-23, rel_tol=0.01)
+    assert math.isclose(FLOAT32_ERROR, 4 * 2.0**-23, rel_tol=0.01)
+    assert norm_cases.EPS == gradient_cases.EPS == 1e-3
+    assert math.isclose(LARGEST_RSTD, 1000**0.5)
+
+
+@pytest.mark.parametrize("terms", [1, 64])
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_float64_may_be_off_by_a_unit_for_each_operation(terms, scale):
+    want = torch.full((3,), scale, dtype=torch.float64)
+    bound = (terms + 16) * 2.0**-52 * max(1000**0.5, scale)
+    assert_same_float64(want + 0.99 * bound, want, terms)
+    with pytest.raises(AssertionError, match="not close"):
+        assert_same_float64(want + 1.05 * bound, want, terms)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "unit"), [(torch.float16, 2.0**-10), (torch.bfloat16, 2.0**-7)], ids=str
+)
+def test_a_rounding_may_be_off_by_half_a_unit_and_the_error(dtype, unit):
+    got = torch.ones(3, dtype=dtype)
+    half = (got.double() * (1 + 0.49 * unit)).double()
+    assert_rounded_once(got, half, error=0.0)
+    more = got.double() * (1 + 0.55 * unit)
+    with pytest.raises(AssertionError, match="times the bound"):
+        assert_rounded_once(got, more, error=0.0)
+    assert_rounded_once(got, more, error=0.06 * unit)

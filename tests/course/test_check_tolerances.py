@@ -1,0 +1,85 @@
+"""How far an answer to an exercise may be off, where it is not what `expect` allows by itself.
+
+A second list beside the checks, so that a tolerance does not grow in silence: whoever changes one
+says here why. That the slips of a check lie outside of it is tried in test_checks.py.
+"""
+
+import ast
+from pathlib import Path
+
+from normcourse import checks
+
+HOME = Path(checks.__file__).parent
+JUDGES = {"expect", "expect_all", "calls", "same_gradients", "allclose"}
+
+TOLERANCES = {
+    # by pencil and paper: two or three digits will do
+    "batch_norm.column": ["rtol=0.001"],
+    "batch_norm.running_variance": ["rtol=0.002"],
+    "batch_norm.walk_back": ["atol=0.005", "rtol=0.01"],
+    "bounds.arsinh": ["rtol=0.005"],
+    "bounds.bounds": ["rtol=0.005"],
+    "cuda_timing.least_time": ["rtol=0.01"],
+    "cuda_timing.lie": ["rtol=0.01"],
+    "fair_comparison.best_map": ["rtol=0.002"],
+    "layer_norm.by_hand": ["atol=0.005", "rtol=0.005"],
+    "logits.softcap_numbers": ["rtol=0.005"],
+    "published_speed.dyt_by_bytes": ["rtol=0.015"],
+    "rms_norm.variance_left": ["rtol=0.015"],
+    "rms_norm_in_models.largest_logit": ["rtol=0.001"],
+    # in float32 or bfloat16: the roundings are counted beside the call
+    "cuda_timing._far_from_zero": ["atol=0.01"],
+    "cuda_timing._in_float32": ["atol=1e-06", "rtol=1e-05"],
+    "cuda_timing.layer_norm_kernel": ["atol=2 ** (-9)", "rtol=2 ** (-7)"],
+    "layer_norm._check_large_mean": ["atol=0.01", "atol=0.01", "rtol=0.0", "rtol=0.0"],
+    "rms_norm_in_models.gemma_rms_norm": ["atol=1e-05", "atol=1e-06", "rtol=0.0001", "rtol=1e-05"],
+    # float64 after many operations, or at a large mean
+    "batch_norm._check_large_mean": ["atol=1e-06", "rtol=0.0"],
+    "dyisru._at_outliers": ["rtol=1e-09"],
+    "fair_comparison.fair": ["rtol=1e-06"],
+    "other_axes._rows_alone": ["atol=1e-06"],
+    "published_speed._compare_starts": ["atol=0.0", "rtol=1e-06"],
+    "rms_norm_in_models.fold_network": ["atol=1e-10", "rtol=1e-08"],
+    # closer than expect: small results, whole numbers, arguments that must not change
+    "cuda_timing.traffic": ["rtol=1e-09"],
+    "probes._equal": ["atol=0", "rtol=0"],
+    "published_speed.backward_bytes": ["rtol=1e-12"],
+    "run_measures.extrapolate": ["atol=0.0"],
+    # a median of disturbed times; whether a norm of one's own is known, or has one scale
+    "cuda_timing.stopwatch": ["atol=0.0", "rtol=0.01"],
+    "why_normalize._not_known": ["atol=0.001 * factor.abs().item()", "rtol=0.001"],
+    "why_normalize._one_scale": ["atol=0.01", "rtol=0.001", "rtol=0.01"],
+    # they only recognize a mistake; the shape and dtype of the answer alone are compared
+    "one_step.units": ["rtol=1e-06"],
+    "other_axes._by_shortcut_alone": ["atol=0.001"],
+    "other_axes.kept_apart": ["atol=1e-06", "atol=math.inf"],
+}
+
+
+def found():
+    """{file.function: the tolerances in it, as they are written}, but for those handed through."""
+    tolerances = {}
+    for path in sorted(HOME.glob("*.py")):
+        for function in ast.parse(path.read_text("utf-8")).body:
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+            written = [
+                ast.unparse(keyword)
+                for call in calls
+                if ast.unparse(call.func).split(".")[-1] in JUDGES
+                for keyword in call.keywords
+                if keyword.arg in {"rtol", "atol"} and ast.unparse(keyword.value) != keyword.arg
+            ]
+            if written:
+                tolerances[f"{path.stem}.{function.name}"] = sorted(written)
+    return tolerances
+
+
+def test_no_tolerance_of_a_check_grows_in_silence():
+    now = found()
+    for where in sorted(now.keys() | TOLERANCES):
+        assert now.get(where) == TOLERANCES.get(where), (
+            f"normcourse/checks, {where}: {now.get(where)}, listed in tests/course/"
+            f"test_check_tolerances.py: {TOLERANCES.get(where)}. Put it back, or list the new one"
+        )
