@@ -24,6 +24,7 @@ BY_LESSON = [
 ]
 WHOLE = [  # quick, and about all lessons at once
     "tests/equations/test_lines.py",
+    "tests/notebooks/test_reported_rules.py",
     "tests/test_claims_page.py",
     "tests/test_contents.py",
     "tests/test_course_map.py",

@@ -10,6 +10,7 @@ from tests.notebooks import (  # noqa: F401  register their rules
     prediction_rules,
     prose_rules,
     reading_rules,
+    reported_rules,
 )
 from tests.notebooks.notebook_rules import RULES, Notebook, parsed, rule, texts
 

@@ -9,7 +9,13 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image, PngImagePlugin
 
-from tests.notebooks import exercise_rules, formula_rules, prose_rules, reading_rules
+from tests.notebooks import (
+    exercise_rules,
+    formula_rules,
+    prose_rules,
+    reading_rules,
+    reported_rules,
+)
 from tests.notebooks.lesson_rules import RULES, complaints
 
 METADATA = {
@@ -258,7 +264,7 @@ def test_solutions_show_that_every_check_accepts(tmp_path):
 
 
 def test_every_rule_is_seen_to_complain():
-    modules = (exercise_rules, formula_rules, prose_rules, reading_rules)
+    modules = (exercise_rules, formula_rules, prose_rules, reading_rules, reported_rules)
     homes = {rules.__name__ for rules in modules}
     strict = {name for name, (_, check) in RULES.items() if check.__module__ in homes}
     elsewhere = strict - {"measured_numbers"}  # in the tests of their modules
