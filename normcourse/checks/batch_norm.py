@@ -10,7 +10,7 @@ from torch import Tensor
 
 from normcourse.checks.probes import forbid, same_gradients, unchanged
 from normcourse.checks.values import as_number
-from normcourse.checks.verdict import Slip, exercise, expect, parts
+from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts
 from normcourse.training import digits, stacked_accuracy, stacked_mlp, train_stacked
 from normlib import functional
 
@@ -82,8 +82,13 @@ def forward(student) -> None:
     """
     watched = forbid(student, "batch_norm", "normlib")
     inputs = _inputs(4, 3, 2, 3)
-    _check_training(watched, inputs)
-    _check_evaluation(watched, inputs)
+    others = _inputs(5, 2, 3, 2, seed=3)  # as wide as there are channels, too
+    with every_case():
+        _check_training(watched, inputs)
+        _check_training(watched, others)
+    with every_case():
+        _check_evaluation(watched, inputs)
+        _check_evaluation(watched, others)
     _check_gradient(watched, inputs)
     _check_other_shapes(watched)
     _check_large_mean(watched, inputs)
@@ -220,19 +225,21 @@ def _check_training(student, inputs) -> None:
     want = functional.batch_norm(x, want_mean, want_var, w, b, True, MOMENTUM, EPS)
     updated = "in training use the statistics of the batch, not the updated running ones."
     slips = _axis_slips(x, w, b) | _training_slips(inputs)
-    expect(y, want, slips | {updated: _normalized(x, want_mean, want_var, w, b)}, "y in training")
+    slips[updated] = _normalized(x, want_mean, want_var, w, b)
+    shape = f"for x of shape {tuple(x.shape)}"
+    expect(y, want, slips, f"y in training {shape}")
     slips = {
         "running_mean was not updated.": old_mean,
         "the buffers are exchanged: return y, running_mean, running_var.": want_var,
-        "the momentum is reversed: it is the weight of the NEW batch.": (
+        "running_mean: the momentum is reversed: it is the weight of the NEW batch.": (
             torch.lerp(old_mean, x.mean(CHANNEL), 1 - MOMENTUM)
         ),
         "momentum is an argument; yours is fixed at 0.1.": (
             torch.lerp(old_mean, x.mean(CHANNEL), 0.1)
         ),
     }
-    expect(mean, want_mean, slips, "running_mean")
-    expect(var, want_var, _running_var_slips(x, old_var), "running_var")
+    expect(mean, want_mean, slips, f"running_mean {shape}")
+    expect(var, want_var, _running_var_slips(x, old_var), f"running_var {shape}")
 
 
 def _axis_slips(x, w, b) -> dict[str, Tensor]:
@@ -280,17 +287,17 @@ def _training_slips(inputs) -> dict[str, Tensor]:
 
 def _running_var_slips(x: Tensor, old_var: Tensor) -> dict[str, Tensor]:
     biased, unbiased = x.var(CHANNEL, correction=0), x.var(CHANNEL)
-    m, samples = x[:, 0].numel(), len(x)
+    samples = len(x)
     by_samples = biased * samples / (samples - 1)
     return {
         "running_var was not updated.": old_var,
         "running_var keeps the UNBIASED variance: multiply by m / (m - 1).": (
             torch.lerp(old_var, biased, MOMENTUM)
         ),
-        "the momentum is reversed: it is the weight of the NEW batch.": (
+        "running_var: the momentum is reversed: it is the weight of the NEW batch.": (
             torch.lerp(old_var, unbiased, 1 - MOMENTUM)
         ),
-        f"m counts samples and positions: it is {m} here, not {samples}.": (
+        "m counts samples and positions, not samples alone.": (
             torch.lerp(old_var, by_samples, MOMENTUM)
         ),
         "running_var holds a variance, not a standard deviation.": (

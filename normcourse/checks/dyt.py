@@ -247,22 +247,28 @@ PAPER_WEIGHT = {
 @exercise("Exercise 4 (the swap)", "the five networks", "you may not train", "data.train_x[:100]")
 def swap(student: Callable) -> None:
     """student(net, pictures) -> a copy of the Transformer with DyT in the place of each RMSNorm."""
+    swapped = []
     for seed, (depth, width) in enumerate(((1, 16), (2, 24))):
         net = _restless(depth, width, seed)
         pictures = draw(40, 64, seed=20 + seed)
         before = copy.deepcopy(net.state_dict())
         got = student(net, pictures.clone())
         _check_swapped(got, net, before)
+        swapped.append((net, pictures, got))
+    for message, wrong in SWAPS.items():
+        if all(
+            torch.allclose(got(pictures), _converted(net, pictures, **wrong)(pictures))
+            for net, pictures, got in swapped
+        ):
+            raise Slip(message)
+    for net, pictures, got in swapped:
         want = net(pictures).detach()
-        logits = got(pictures).detach()
-        for message, wrong in SWAPS.items():
-            if torch.allclose(logits, _converted(net, pictures, **wrong)(pictures)):
-                raise Slip(message)
-        allowed = 1.3 * _off(_converted(net, pictures)(pictures), want)
-        if not _off(logits, want) <= allowed:
+        off = _off(got(pictures).detach(), want)
+        derived = _off(_converted(net, pictures)(pictures), want)
+        if not off <= 1.3 * derived:
             raise Slip(
-                f"the answers are off by {_off(logits, want):.2f} of their size; with the derived "
-                f"constants it is {allowed / 1.3:.2f}. Print α and the gain of each DyT."
+                f"the answers are off by {off:.2f} of their size; with the derived "
+                f"constants it is {derived:.2f}. Print α and the gain of each DyT."
             )
         unshared(net, got)
 

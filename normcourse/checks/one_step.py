@@ -4,15 +4,16 @@ Each table below maps what a check says to the wrong formula that earns it.
 """
 
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import torch
 from torch import Tensor
 
 from normcourse import draw, measures
-from normcourse.checks.probes import call
+from normcourse.checks.probes import call, calls
 from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, exercise, expect, parts
+from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts
 
 MOMENTS = {"d": 64, "mean_q": 0.5, "std_q": 1.5, "mean_k": -2.0, "std_k": 0.7}
 LIMIT = 2.0
@@ -208,16 +209,17 @@ UNITS = {  # of the inputs X
 @exercise("Exercise 1 (the best rate)")
 def best_rate(student) -> None:
     """student(X) -> (best learning rate, share of the distance that a step leaves at worst)."""
-    for X in (_features(40, 3, seed=1), _features(60, 5, seed=2)):
-        got = parts(call(student, X=X), *RESULTS)
-        curvatures = _curvatures(X)
-        m = curvatures.min().item()
-        M = curvatures.max().item()
-        v = SimpleNamespace(X=X, N=len(X), m=m, M=M)
-        truth = measures.best_step(m, M)
-        for name, value, want, table in zip(RESULTS, got, truth, (RATE, SHARE), strict=True):
-            slips = {message: float(wrong(v)) for message, wrong in table.items()}
-            expect(value, want, slips, f"{name}, for {len(X)} rows of {X.shape[1]} features,")
+    with every_case():
+        for X in (_features(40, 3, seed=1), _features(60, 5, seed=2)):
+            got = parts(call(student, X=X), *RESULTS)
+            curvatures = _curvatures(X)
+            m = curvatures.min().item()
+            M = curvatures.max().item()
+            v = SimpleNamespace(X=X, N=len(X), m=m, M=M)
+            truth = measures.best_step(m, M)
+            for name, value, want, table in zip(RESULTS, got, truth, (RATE, SHARE), strict=True):
+                slips = {message: float(wrong(v)) for message, wrong in table.items()}
+                expect(value, want, slips, f"{name}, for {len(X)} rows of {X.shape[1]} features,")
 
 
 RESULTS = ("rate", "share")
@@ -275,31 +277,38 @@ def scale(student) -> None:
     """student(d, mean_q, std_q, mean_k, std_k):
     what gives q.k, of independent entries, variance 1.
     """
-    m = SimpleNamespace(**MOMENTS)
-    m.variance = measures.logit_variance(m.d, m.std_q, m.std_k, m.mean_q, m.mean_k)
-    slips = {message: wrong(m) for message, wrong in SCALES.items()}
-    expect(student(*MOMENTS.values()), m.variance**-0.5, slips, "the scale")
-    expect(
-        student(16, 0.0, 1.0, 0.0, 1.0), 0.25, what="the scale for d = 16, means 0 and variances 1"
-    )
+    slips = {message: _scaled(wrong) for message, wrong in SCALES.items()}
+    right = _scaled(lambda v: v.variance**-0.5)
+    standard = {"d": 16, "mean_q": 0.0, "std_q": 1.0, "mean_k": 0.0, "std_k": 1.0}
+    others = {"d": 9, "mean_q": -1.2, "std_q": 0.4, "mean_k": 0.6, "std_k": 2.0}
+    calls(student, right, MOMENTS, standard, others, slips=slips, what="the scale")
+
+
+def _scaled(formula: Callable) -> Callable:
+    """A function of the moments from one of v: the moments and the variance of the logit."""
+
+    def answer(d: int, mean_q: float, std_q: float, mean_k: float, std_k: float) -> float:
+        v = SimpleNamespace(d=d, mean_q=mean_q, std_q=std_q, mean_k=mean_k, std_k=std_k)
+        v.variance = measures.logit_variance(d, std_q, std_k, mean_q, mean_k)
+        try:
+            return formula(v)
+        except ZeroDivisionError:  # a wrong formula, where the means are 0
+            return math.inf
+
+    return answer
 
 
 @exercise("Exercise 4 (inputs without units)", f"at most {LARGEST:.0f}", "four features")
 def units(student) -> None:
     """student(X): the inputs, shifted and scaled, with a condition number of at most 4."""
-    for X in (_in_units(300, seed=3), _in_units(500, seed=4)):
-        got = call(student, X=X)
-        if not isinstance(got, Tensor) or got.shape != X.shape:
-            shape = f" of shape {tuple(got.shape)}" if isinstance(got, Tensor) else ""
-            raise Slip(
-                f"the result is {describe(got)}{shape}, expected a tensor of {tuple(X.shape)}."
-            )
-        got = got.to(torch.float64)
-        if not got.isfinite().all():
-            raise Slip("the result holds NaN or infinity.")
-        for message, wrong in UNITS.items():
-            if torch.allclose(got, wrong(X), rtol=1e-6):
-                raise Slip(message)
+    given = (_in_units(300, seed=3), _in_units(500, seed=4))
+    gots = [_transformed(student, X) for X in given]
+    for message, wrong in UNITS.items():
+        if all(
+            torch.allclose(got, wrong(X), rtol=1e-6) for got, X in zip(gots, given, strict=True)
+        ):
+            raise Slip(message)
+    for got, X in zip(gots, given, strict=True):
         if _lost(got, X) > 1e-3:
             raise Slip(
                 "the inputs cannot be got back from your columns by shifts, scalings and mixtures: "
@@ -308,6 +317,17 @@ def units(student) -> None:
         condition = measures.condition_number(got.T @ got / len(got)).item()
         if condition > LARGEST:
             raise Slip(f"the condition number is {condition:.3g}, wanted at most {LARGEST:.0f}.")
+
+
+def _transformed(student, X: Tensor) -> Tensor:
+    got = call(student, X=X)
+    if not isinstance(got, Tensor) or got.shape != X.shape:
+        shape = f" of shape {tuple(got.shape)}" if isinstance(got, Tensor) else ""
+        raise Slip(f"the result is {describe(got)}{shape}, expected a tensor of {tuple(X.shape)}.")
+    got = got.to(torch.float64)
+    if not got.isfinite().all():
+        raise Slip("the result holds NaN or infinity.")
+    return got
 
 
 def _in_units(rows: int, seed: int) -> Tensor:

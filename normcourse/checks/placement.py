@@ -10,7 +10,7 @@ from torch import Tensor
 
 from normcourse import draw
 from normcourse.checks.probes import call, calls
-from normcourse.checks.verdict import Slip, exercise, expect
+from normcourse.checks.verdict import Slip, every_case, exercise, expect
 from normlib import functional
 
 # Exercise 1
@@ -129,14 +129,15 @@ STACK_SLIPS = {
 @exercise("Exercise 2 (a Pre-LN stack)")
 def pre_ln(student) -> None:
     """student(x, branches, norms): the norms are one more than the branches."""
-    for shape, depth in (((3, 4), 2), ((2, 3, 5), 3)):
-        x = 1 + draw(*shape, seed=1)
-        width = shape[-1]
-        branches = [partial(_linear, 1 + draw(width, width, seed=4 + k)) for k in range(depth)]
-        norms = [_gained_norm(2 + draw(width, seed=14 + k)) for k in range(depth + 1)]
-        got = call(student, x=x, branches=branches, norms=norms)
-        right = _stack(x, branches, norms, lambda h, F, n: h + F(n(h)))
-        expect(got, norms[-1](right), _stack_slips(x, branches, norms, right))
+    with every_case():
+        for shape, depth in (((3, 4), 2), ((2, 3, 5), 3)):
+            x = 1 + draw(*shape, seed=1)
+            width = shape[-1]
+            branches = [partial(_linear, 1 + draw(width, width, seed=4 + k)) for k in range(depth)]
+            norms = [_gained_norm(2 + draw(width, seed=14 + k)) for k in range(depth + 1)]
+            got = call(student, x=x, branches=branches, norms=norms)
+            right = _stack(x, branches, norms, lambda h, F, n: h + F(n(h)))
+            expect(got, norms[-1](right), _stack_slips(x, branches, norms, right))
 
 
 def _gained_norm(weight: Tensor):

@@ -10,7 +10,7 @@ from torch import Tensor
 from normcourse import timing
 from normcourse.checks.cuda_timing import UNITS
 from normcourse.checks.values import as_number, describe
-from normcourse.checks.verdict import Slip, exercise, expect, expect_all, parts
+from normcourse.checks.verdict import Slip, every_case, exercise, expect, expect_all, parts
 from normcourse.timing.devices import resolve
 from normcourse.timing.estimates import ratio
 from normcourse.timing.results import in_words
@@ -21,10 +21,14 @@ def backward_bytes(student: Callable) -> None:
     """student(rows, dim, size, programs): bytes of the backward of add + RMSNorm.
     [EQ-BYTES-BACKWARD]
     """
-    for sizes in ((700, 48, 1, 9), (8000, 4096, 16, 132)):  # rows, dim, bytes an element, programs
-        got = student(*sizes)
-        want = _moved(sizes)
-        expect(got, want, _byte_slips(sizes), "the number of bytes", rtol=1e-12)
+    with every_case():
+        for sizes in (
+            (700, 48, 1, 9),
+            (8000, 4096, 16, 132),
+        ):  # rows, dim, bytes an element, programs
+            got = student(*sizes)
+            want = _moved(sizes)
+            expect(got, want, _byte_slips(sizes), "the number of bytes", rtol=1e-12)
 
 
 def _moved(
@@ -85,15 +89,21 @@ def starts_without_one(student: Callable) -> None:
     """student(sizes, seconds): t_start of the fit, each point left out once.  [EQ-TIME-LINE]"""
     five = [1e6, 3e6, 1e7, 2e7, 5e7]
     six = [4e5, 1e6, 2e6, 8e6, 3e7, 9e7]
-    for sizes, wobble in ((five, [1.0, 1.05, 0.97, 1.02, 0.99]), (six, [1.1, 1, 0.9, 1, 1, 1.03])):
-        seconds = [
-            factor * (3e-6 + size / 2e12) for size, factor in zip(sizes, wobble, strict=True)
-        ]
-        before = list(sizes), list(seconds)
-        got = student(sizes, seconds)
-        if (sizes, seconds) != before:
-            raise Slip("your code changes the lists; the caller still needs them. Make new ones.")
-        _compare_starts(got, sizes, seconds)
+    with every_case():
+        for sizes, wobble in (
+            (five, [1.0, 1.05, 0.97, 1.02, 0.99]),
+            (six, [1.1, 1, 0.9, 1, 1, 1.03]),
+        ):
+            seconds = [
+                factor * (3e-6 + size / 2e12) for size, factor in zip(sizes, wobble, strict=True)
+            ]
+            before = list(sizes), list(seconds)
+            got = student(sizes, seconds)
+            if (sizes, seconds) != before:
+                raise Slip(
+                    "your code changes the lists; the caller still needs them. Make new ones."
+                )
+            _compare_starts(got, sizes, seconds)
 
 
 def _compare_starts(got, sizes: Sequence[float], seconds: Sequence[float]) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from normcourse import draw
 from normcourse.checks.probes import call, calls, forbid, same_gradients, unchanged
 from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, exercise, expect, parts
+from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts
 from normlib import functional
 
 
@@ -56,48 +56,50 @@ def fold_centring(student) -> None:
     """student(weight, bias) -> the same for the layer that writes the centred row.
     [EQ-RMS-FOLD]
     """
-    for out, inputs in ((5, 5), (6, 3)):
-        weight, bias = draw(out, inputs), 2 + draw(out, seed=1)
-        weight_before, bias_before = weight.clone(), bias.clone()
-        got_weight, got_bias = parts(student(weight, bias), "weight", "bias")
-        unchanged("weight", weight_before, weight)
-        unchanged("bias", bias_before, bias)
-        expect(got_weight, weight - weight.mean(0), _fold_slips(weight), "the weight")
-        slips = {
-            "the bias is part of the row that is written: subtract its mean too.": bias,
-            "the bias is centred, not dropped: subtract its mean from it.": torch.zeros(out),
-            "bias.mean() is only the part to subtract: return bias - bias.mean().": (
-                bias.mean().expand(out)
-            ),
-            "subtract the bias's own mean, not the weight's.": bias - weight.mean(),
-        }
-        expect(got_bias, bias - bias.mean(), slips, "the bias")
+    with every_case():
+        for out, inputs in ((5, 5), (6, 3)):
+            weight, bias = draw(out, inputs), 2 + draw(out, seed=1)
+            weight_before, bias_before = weight.clone(), bias.clone()
+            got_weight, got_bias = parts(student(weight, bias), "weight", "bias")
+            unchanged("weight", weight_before, weight)
+            unchanged("bias", bias_before, bias)
+            expect(got_weight, weight - weight.mean(0), _fold_slips(weight), "the weight")
+            slips = {
+                "the bias is part of the row that is written: subtract its mean too.": bias,
+                "the bias is centred, not dropped: subtract its mean from it.": torch.zeros(out),
+                "bias.mean() is only the part to subtract: return bias - bias.mean().": (
+                    bias.mean().expand(out)
+                ),
+                "subtract the bias's own mean, not the weight's.": bias - weight.mean(),
+            }
+            expect(got_bias, bias - bias.mean(), slips, "the bias")
 
 
 @exercise("Exercise 4 (convert a network)", "Return a new list")
 def convert(student) -> None:
     """student(weights) -> weights with which RMSNorm gives LayerNorm's logits.  [EQ-RMS-FOLD]"""
-    for starts, blocks in ((2, 1), (3, 2)):
-        shapes = [(4, 6)] + blocks * [(6, 6), (6, 6)] + [(6, 3)]
-        weights = []
-        for seed, shape in enumerate(shapes):
-            weights.append(0.5 + draw(starts, *shape, seed=seed))
-        before = [weight.clone() for weight in weights]
-        x = draw(7, 4, seed=50)
-        got = student(weights)
-        for old, now in zip(before, weights, strict=True):
-            unchanged("a matrix of weights", old, now)
-        got = parts(got, *(f"matrix {number}" for number in range(len(weights))), kind="list")
-        for number, (old, new) in enumerate(zip(weights, got, strict=True)):
-            if not isinstance(new, Tensor) or new.shape != old.shape:
-                what = tuple(new.shape) if isinstance(new, Tensor) else describe(new)
-                raise Slip(f"matrix {number} is {what}, expected the shape {tuple(old.shape)}.")
-        want = _logits(weights, x, _layer_norm)
-        slips = {
-            text: _logits(_converted(weights, **wrong), x, _rescaled)
-            for text, wrong in CONVERT_SLIPS.items()
-        }
-        expect(_logits(got, x, _rescaled), want, slips, "the tensor of the logits")
+    with every_case():
+        for starts, blocks in ((2, 1), (3, 2)):
+            shapes = [(4, 6)] + blocks * [(6, 6), (6, 6)] + [(6, 3)]
+            weights = []
+            for seed, shape in enumerate(shapes):
+                weights.append(0.5 + draw(starts, *shape, seed=seed))
+            before = [weight.clone() for weight in weights]
+            x = draw(7, 4, seed=50)
+            got = student(weights)
+            for old, now in zip(before, weights, strict=True):
+                unchanged("a matrix of weights", old, now)
+            got = parts(got, *(f"matrix {number}" for number in range(len(weights))), kind="list")
+            for number, (old, new) in enumerate(zip(weights, got, strict=True)):
+                if not isinstance(new, Tensor) or new.shape != old.shape:
+                    what = tuple(new.shape) if isinstance(new, Tensor) else describe(new)
+                    raise Slip(f"matrix {number} is {what}, expected the shape {tuple(old.shape)}.")
+            want = _logits(weights, x, _layer_norm)
+            slips = {
+                text: _logits(_converted(weights, **wrong), x, _rescaled)
+                for text, wrong in CONVERT_SLIPS.items()
+            }
+            expect(_logits(got, x, _rescaled), want, slips, "the tensor of the logits")
 
 
 CONVERT_SLIPS = {

@@ -1,7 +1,6 @@
 """Checks of lesson 03a, RMSNorm in real models: one per exercise."""
 
 import copy
-from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +9,7 @@ from normcourse import draw, training
 from normcourse.checks.probes import call, calls, same_gradients, unshared
 from normcourse.checks.rms_norm import in_float64
 from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, exercise, expect
+from normcourse.checks.verdict import Slip, every_case, exercise, expect
 from normlib import functional, layers
 
 # of half-precision outputs: float32 instead of float64 inside moves well under 0.1 %
@@ -87,35 +86,36 @@ def fold_network(student) -> None:
     """student(net) -> a net with RMSNorm in place of LayerNorm and the same outputs.
     [EQ-RMS-FOLD]
     """
-    for seed, (depth, width) in enumerate(((1, 8), (3, 12))):
-        net = _restless(
-            training.transformer(layers.LayerNorm, depth=depth, width=width, heads=2), seed
-        )
-        before = copy.deepcopy(net.state_dict())
-        x = draw(5, 64, seed=9)
-        want = net(x).detach()
-        got = student(net)
-        if not isinstance(got, nn.Module):
-            raise Slip(f"expected a network, got {describe(got)}. Return the new net.")
-        after = net.state_dict()
-        if list(after) != list(before) or any(
-            not torch.equal(after[name], before[name]) for name in before
-        ):
-            raise Slip("the net that was passed in has changed. Work on copy.deepcopy(net).")
-        kinds = [type(module).__name__ for module in got.modules()]
-        if "LayerNorm" in kinds:
-            raise Slip(
-                f"{kinds.count('LayerNorm')} LayerNorm left: each becomes an RMSNorm, "
-                "the last one too."
+    with every_case():
+        for seed, (depth, width) in enumerate(((1, 8), (3, 12))):
+            net = _restless(
+                training.transformer(layers.LayerNorm, depth=depth, width=width, heads=2), seed
             )
-        if kinds.count("RMSNorm") != 2 * depth + 1:
-            raise Slip(f"expected {2 * depth + 1} RMSNorm, found {kinds.count('RMSNorm')}.")
-        wrong = {
-            text: _converted(net, **left_out)(x).detach()
-            for text, left_out in NETWORK_SLIPS.items()
-        }
-        expect(got(x).detach(), want, wrong, "the tensor of the logits", rtol=1e-8, atol=1e-10)
-        unshared(net, got)
+            before = copy.deepcopy(net.state_dict())
+            x = draw(5, 64, seed=9)
+            want = net(x).detach()
+            got = student(net)
+            if not isinstance(got, nn.Module):
+                raise Slip(f"expected a network, got {describe(got)}. Return the new net.")
+            after = net.state_dict()
+            if list(after) != list(before) or any(
+                not torch.equal(after[name], before[name]) for name in before
+            ):
+                raise Slip("the net that was passed in has changed. Work on copy.deepcopy(net).")
+            kinds = [type(module).__name__ for module in got.modules()]
+            if "LayerNorm" in kinds:
+                raise Slip(
+                    f"{kinds.count('LayerNorm')} LayerNorm left: each becomes an RMSNorm, "
+                    "the last one too."
+                )
+            if kinds.count("RMSNorm") != 2 * depth + 1:
+                raise Slip(f"expected {2 * depth + 1} RMSNorm, found {kinds.count('RMSNorm')}.")
+            wrong = {
+                text: _converted(net, **left_out)(x).detach()
+                for text, left_out in NETWORK_SLIPS.items()
+            }
+            expect(got(x).detach(), want, wrong, "the tensor of the logits", rtol=1e-8, atol=1e-10)
+            unshared(net, got)
 
 
 HEAD, QUERY_GAIN, KEY_GAIN = 64, 2, 1.5
@@ -159,7 +159,7 @@ def _gemma_in_bfloat16(student) -> None:
     }
     truth = functional.rms_norm(x.double(), (256,), 1 + stored.double(), 1e-6)
     got = call(student, x=x, stored=stored, eps=1e-6)
-    _expect_rounded(got, truth, torch.bfloat16, slips)
+    _expect_rounded((got, truth, torch.bfloat16, slips))
 
 
 def _gemma_in_two_dtypes(student) -> None:
@@ -185,6 +185,7 @@ def _name(dtype: torch.dtype) -> str:
 def _half_rows(student) -> None:
     large = (300 * draw(4, 64)).half()
     _no_overflow(call(student, x=large, weight=torch.ones(64).half(), eps=1e-6))
+    rounded = []
     for dtype in (torch.float16, torch.bfloat16):
         x, weight = draw(64, 256).to(dtype), (1 + 0.1 * draw(256, seed=1)).to(dtype)
         xhat = functional.rms_norm(x.float(), (256,), eps=1e-6)
@@ -194,7 +195,8 @@ def _half_rows(student) -> None:
             "at the end.": xhat.to(dtype) * weight
         }
         truth = functional.rms_norm(x.double(), (256,), weight.double(), 1e-6)
-        _expect_rounded(call(student, x=x, weight=weight, eps=1e-6), truth, dtype, slips)
+        rounded.append((call(student, x=x, weight=weight, eps=1e-6), truth, dtype, slips))
+    _expect_rounded(*rounded)
     _two_dtypes(student)
 
 
@@ -209,7 +211,7 @@ def _two_dtypes(student) -> None:
         ).bfloat16()
     }
     truth = functional.rms_norm(x.double(), (256,), weight.double(), 1e-6)
-    _expect_rounded(got, truth, x.dtype, slips)
+    _expect_rounded((got, truth, x.dtype, slips))
 
 
 def _no_overflow(output) -> None:
@@ -220,26 +222,31 @@ def _no_overflow(output) -> None:
         )
 
 
-def _expect_rounded(got, truth: Tensor, dtype: torch.dtype, slips: Mapping[str, Tensor]) -> None:
-    """Slip unless got is the float64 truth rounded to dtype,
-    up to a few entries on a rounding boundary.
+def _expect_rounded(*cases: tuple) -> None:
+    """Slip unless each result is the float64 truth rounded to its dtype, up to a few entries on a
+    rounding boundary; a case is (result, truth, dtype, {slip: wrong result}), with the same slips.
     """
-    want = truth.to(dtype)
-    name = _name(dtype)
-    if isinstance(got, Tensor) and got.shape == want.shape and got.dtype != dtype:
-        raise Slip(f"{name} input comes out as {got.dtype}: convert back to x.dtype at the end.")
-    if not isinstance(got, Tensor) or got.shape != want.shape:
-        expect(got, want)
-    differing = _share_differing(got, want)
-    if differing <= MAX_DIFFERING:
+    differing = []
+    for got, truth, dtype, _ in cases:
+        if isinstance(got, Tensor) and got.shape == truth.shape and got.dtype != dtype:
+            raise Slip(
+                f"{_name(dtype)} input comes out as {got.dtype}: convert back to x.dtype at the "
+                "end."
+            )
+        if not isinstance(got, Tensor) or got.shape != truth.shape:
+            expect(got, truth.to(dtype))
+        differing.append(_share_differing(got, truth.to(dtype)))
+    if max(differing) <= MAX_DIFFERING:
         return
-    for message, wrong in slips.items():
-        if _share_differing(got, wrong) <= MAX_DIFFERING:
+    for message in cases[0][-1]:
+        if all(_share_differing(got, slips[message]) <= MAX_DIFFERING for got, *_, slips in cases):
             raise Slip(message)
-    raise Slip(
-        f"{differing:.0%} of the {name} outputs differ from the correctly rounded ones: "
-        "compute in float32."
-    )
+    for share, (_, _, dtype, _) in zip(differing, cases, strict=True):
+        if share > MAX_DIFFERING:
+            raise Slip(
+                f"{share:.0%} of the {_name(dtype)} outputs differ from the correctly rounded "
+                "ones: compute in float32."
+            )
 
 
 def _share_differing(a: Tensor, b: Tensor) -> float:

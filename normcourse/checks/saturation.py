@@ -11,7 +11,7 @@ import torch
 from normcourse import draw, measures
 from normcourse.checks.probes import calls, forbid
 from normcourse.checks.values import as_number, describe
-from normcourse.checks.verdict import Slip, exercise, expect, parts
+from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts
 
 EPS = 0.01
 ALPHA = 0.5  # a slope at 0 that is not 1
@@ -91,10 +91,11 @@ TANH = {  # of alpha a and eps e
 @exercise("Exercise 1 (where a sigmoid stops passing gradient)", "return 0.0")
 def sigmoid_threshold(student) -> None:
     """student(eps): the |x| beyond which the sigmoid's slope is below eps, else 0.0."""
-    slips = {message: wrong(EPS) for message, wrong in SIGMOID.items()}
-    got = _or_nan(student, EPS, errors=ValueError)
-    expect(got, _sigmoid_threshold(EPS), slips, "the threshold")
-    expect(student(0.1), _sigmoid_threshold(0.1), what="the threshold for eps = 0.1")
+    with every_case():
+        for eps in (EPS, 0.1):
+            slips = {message: wrong(eps) for message, wrong in SIGMOID.items()}
+            got = _or_nan(student, eps, errors=ValueError)
+            expect(got, _sigmoid_threshold(eps), slips, f"the threshold for eps = {eps}")
     slips = {
         "no slope of the sigmoid reaches 0.3: every x is beyond the threshold. Return 0.0.": (
             math.nan
@@ -112,11 +113,12 @@ def threshold(student) -> None:
     """student(alpha, eps): the |x| beyond which the
     slope of tanh(alpha x) is below eps, else 0.0.
     """
-    slips = {message: wrong(ALPHA, EPS) for message, wrong in TANH.items()}
-    want = measures.tanh_thresholds(EPS / ALPHA).slope / ALPHA
-    expect(student(ALPHA, EPS), want, slips, "the threshold")
-    want = measures.tanh_thresholds(0.1).slope / 2
-    expect(student(2.0, 0.2), want, what="the threshold for alpha = 2, eps = 0.2")
+    with every_case():
+        for alpha, eps in ((ALPHA, EPS), (2.0, 0.2)):
+            slips = {message: wrong(alpha, eps) for message, wrong in TANH.items()}
+            want = measures.tanh_thresholds(eps / alpha).slope / alpha
+            what = f"the threshold for alpha = {alpha:g}, eps = {eps}"
+            expect(student(alpha, eps), want, slips, what)
     slips = {
         "at alpha = 0.5 no slope reaches 0.7: every x is beyond the threshold. Return 0.0.": (
             math.nan

@@ -17,6 +17,7 @@ check never raises, gives up on an endless loop, and restores torch's default dt
 In this file:
     exercise(title, *says)         makes a check out of a probe that raises Slip
     expect(got, want, slips)       one value: a tensor, a number of any library, a SymPy expression
+    every_case()                   a block of several `expect`: a slip has to fit in all of them
     parts(got, "dx", "dw")         a result that should be a tuple of so many parts
 In probes.py, for an answer that is a function:
     call(student, x=x, eps=eps)    one call with copies of the arguments; Slip if it wrote into one
@@ -28,8 +29,10 @@ In probes.py, for an answer that is a function:
     forbid(student, "autograd", "normlib", largest=64)    the student, but for these means
 """
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -181,23 +184,92 @@ def expect_all(
     right ones would have to. `columns` says how many parts a case has; without it, all are one
     case.
     """
+    given = _Given(list(gots), list(wants), dict(slips), list(labels), rtol, atol)
+    if _NOTES:
+        _NOTES[-1].append(given)
+    else:
+        _compare(given, columns or len(given.gots))
+
+
+@contextlib.contextmanager
+def every_case() -> Iterator[None]:
+    """Within it, `expect` takes notes, and at the end all of them are compared together:
+    a slip is named if it fits in every comparison that lists it, not in the first one alone.
+
+    An error that the student's code raises on the way comes after what is wrong before it.
+    """
+    notes: list[_Given] = []
+    _NOTES.append(notes)
+    try:
+        yield
+    except BaseException:
+        _NOTES.pop()
+        _compare_together(notes)
+        raise
+    _NOTES.pop()
+    _compare_together(notes)
+
+
+@dataclass
+class _Given:
+    """What one call of expect_all has to compare."""
+
+    gots: list
+    wants: list
+    slips: dict[str, Sequence]
+    labels: list[str]
+    rtol: float
+    atol: float
+
+
+_NOTES: list[list[_Given]] = []  # of the open blocks of every_case
+ANY = object()  # what a slip says of a comparison that does not list it
+
+
+def _compare_together(notes: list[_Given]) -> None:
+    if not notes:
+        return
+    first = notes[0]
+    if any((note.rtol, note.atol) != (first.rtol, first.atol) for note in notes):
+        raise ValueError("the comparisons of one every_case block need the same tolerances")
+    slips: dict[str, list] = {}
+    for message in dict.fromkeys(message for note in notes for message in note.slips):
+        slips[message] = []
+        for note in notes:
+            slips[message] += note.slips.get(message, [ANY] * len(note.gots))
+    joined = _Given(
+        [got for note in notes for got in note.gots],
+        [want for note in notes for want in note.wants],
+        slips,
+        [label for note in notes for label in note.labels],
+        first.rtol,
+        first.atol,
+    )
+    _compare(joined, columns=1)
+
+
+def _compare(given: _Given, columns: int) -> None:
+    gots, wants, labels = given.gots, given.wants, given.labels
     truths = []
     values = []
     for got, want, label in zip(gots, wants, labels, strict=True):
         value, truth = _alike(got, want, label)
         values.append(value)
         truths.append(truth)
-    rtols = [_within_reach(got, want, rtol) for got, want in zip(gots, wants, strict=True)]
-    faults = [i for i, value in enumerate(values) if not _same(value, truths[i], rtols[i], atol)]
+    places = range(len(values))
+    rtols = [_within_reach(gots[i], wants[i], given.rtol) for i in places]
+    faults = [i for i in places if not _same(values[i], truths[i], rtols[i], given.atol)]
     if not faults:
         return
     first = faults[0]
-    columns = columns or len(values)
     # another mistake may spoil a later part; the parts before it the slip must have right as well
-    up_to_it = [i for i in range(len(values)) if i % columns <= first % columns]
-    for places in (range(len(values)), up_to_it):
-        for message, wrongs in slips.items():
-            if all(_fits(gots[i], wrongs[i], wants[i], rtols[i], atol) for i in places):
+    up_to_it = [i for i in places if i % columns <= first % columns]
+    for looked_at in (places, up_to_it):
+        for message, wrongs in given.slips.items():
+            if wrongs[first] is not ANY and all(
+                wrongs[i] is ANY or _fits(gots[i], wrongs[i], wants[i], rtols[i], given.atol)
+                for i in looked_at
+            ):
                 raise Slip(message)
     if isinstance(gots[first], str):
         raise Slip(f"{labels[first]} is {gots[first]!r}, and it should be another one.")

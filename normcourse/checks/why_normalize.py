@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from normcourse import draw, training
 from normcourse.checks.probes import calls, only_looked_at, same_gradients
 from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, exercise, expect, parts
+from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts
 from normlib import layers
 
 FACTORS = {  # of n inputs and the variance v
@@ -99,15 +99,20 @@ def factor(student) -> None:
 )
 def profile(student) -> None:
     """student(net, x, digits) -> (sizes, spreads, told apart), one number behind each layer."""
-    for seed in (0, 1):
-        net = _net(seed)
-        digits = torch.arange(400 + 100 * seed) % 10
-        of_digit = draw(10, 6, seed=seed + 7)  # so that the digits can be told apart in part
-        x = 1 + of_digit[digits] + draw(len(digits), 6, seed=seed + 5)
-        net.train(seed == 0)
-        with only_looked_at(net):
-            got = parts(student(net, x.clone(), digits.clone()), *LISTS)
-        _compare(got, net, x, digits)
+    with every_case():
+        for seed in (0, 1):
+            _profile_of(student, seed)
+
+
+def _profile_of(student, seed: int) -> None:
+    net = _net(seed)
+    digits = torch.arange(400 + 100 * seed) % 10
+    of_digit = draw(10, 6, seed=seed + 7)  # so that the digits can be told apart in part
+    x = 1 + of_digit[digits] + draw(len(digits), 6, seed=seed + 5)
+    net.train(seed == 0)
+    with only_looked_at(net):
+        got = parts(student(net, x.clone(), digits.clone()), *LISTS)
+    _compare(got, net, x, digits)
 
 
 def _net(seed: int) -> nn.Sequential:
@@ -129,6 +134,7 @@ def _net(seed: int) -> nn.Sequential:
 
 def _compare(got, net, x, digits) -> None:
     wanted = _profile(net, x, digits, (nn.ReLU, training.Block))
+    linear = _profile(net, x, digits, (nn.Linear, training.Block))
     entering = _profile(net, x, digits, (nn.ReLU, training.Block), before=True)
     unchained = _profile(net, x, digits, (nn.ReLU, training.Block), chained=False)
     of_input = _measures(x, digits)
@@ -164,19 +170,24 @@ def _compare(got, net, x, digits) -> None:
     for name, values in zip(LISTS, got, strict=True):
         for layer, (value, want) in enumerate(zip(values, wanted[name], strict=True)):
             slips = {
-                f"that list holds the {other}; the order is {', '.join(LISTS)}.": wanted[other][
-                    layer
-                ]
+                f"the list of {name} holds the {other}; the order is {', '.join(LISTS)}.": wanted[
+                    other
+                ][layer]
                 for other in LISTS
                 if other != name
             }
-            slips["that is what goes INTO the part; measure what comes out of it."] = entering[
-                name
-            ][layer]
-            slips["that is x, what came into the net; measure h."] = of_input[name]
-            slips["each part gets h, what the part before it made; yours gets x."] = unchained[
-                name
-            ][layer]
+            slips |= {
+                f"{name}: that is what goes INTO the part; measure what comes out of it.": (
+                    entering[name][layer]
+                ),
+                f"{name}: the first layer ends behind its ReLU; yours is that of the Linear.": (
+                    linear[name][layer]
+                ),
+                f"{name}: that is x, what came into the net; measure h.": of_input[name],
+                f"{name}: each part gets h, what the part before it made; yours gets x.": (
+                    unchained[name][layer]
+                ),
+            }
             if name == "sizes":
                 slips["that is a standard deviation; the size does not subtract the mean."] = (
                     wanted["deviations"][layer]

@@ -6,7 +6,7 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from normcourse.checks import probes, verdict
+from normcourse.checks import verdict
 
 
 def mixed_up(check, *answers) -> list[tuple[str, str]]:
@@ -15,15 +15,20 @@ def mixed_up(check, *answers) -> list[tuple[str, str]]:
     The answers have to be right ones, so that every comparison of the check is reached.
     """
     found = []
-    compare = verdict.expect_all
+    compare = verdict._compare
 
-    def recorded(gots, wants, slips, labels, rtol=1e-9, atol=1e-12, columns=None):
-        found.extend(_pairs({"right": wants, **slips}, wants, rtol, atol))
-        compare(gots, wants, slips, labels, rtol, atol, columns)
+    def recorded(given, columns):
+        table = {"right": given.wants} | {
+            message: [
+                want if wrong is verdict.ANY else wrong
+                for wrong, want in zip(wrongs, given.wants, strict=True)
+            ]
+            for message, wrongs in given.slips.items()
+        }
+        found.extend(_pairs(table, given.wants, given.rtol, given.atol))
+        compare(given, columns)
 
-    in_expect = mock.patch.object(verdict, "expect_all", recorded)
-    in_probes = mock.patch.object(probes, "expect_all", recorded)
-    with in_expect, in_probes:
+    with mock.patch.object(verdict, "_compare", recorded):
         line = check(*answers)
     assert line.startswith("[ok]"), line
     return found

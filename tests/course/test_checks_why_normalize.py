@@ -39,7 +39,15 @@ FACTORS = {
 }
 
 
-def profiled(*, ends=(nn.ReLU, training.Block), end=-1, order=(0, 1, 2), train=None, chained=True):
+def profiled(
+    *,
+    ends=(nn.ReLU, training.Block),
+    before=(),
+    end=-1,
+    order=(0, 1, 2),
+    train=None,
+    chained=True,
+):
     """The solution with one thing changed."""
     measures = [load("00_why_normalize")[name] for name in ("size", "spread", "told_apart")]
 
@@ -49,14 +57,20 @@ def profiled(*, ends=(nn.ReLU, training.Block), end=-1, order=(0, 1, 2), train=N
         if train is not None:
             net.train(train)
         for part in net[:end]:
+            entered = h
             h = part(h if chained else x).detach()
-            if isinstance(part, ends):
-                lists[0].append(measures[0](h))
-                lists[1].append(measures[1](h))
-                lists[2].append(measures[2](h, digits))
+            if isinstance(part, (ends, before)):
+                seen = entered if isinstance(part, before) else h
+                lists[0].append(measures[0](seen))
+                lists[1].append(measures[1](seen))
+                lists[2].append(measures[2](seen, digits))
         return tuple(lists[place] for place in order)
 
     return student
+
+
+def before_each_part(net, x, digits):
+    return profiled(ends=(), before=(nn.ReLU, training.Block))(net, x, digits)
 
 
 def unbiased(net, x, digits):
@@ -166,7 +180,12 @@ PROFILES = {
         looked_at(lambda net: net(torch.ones(1, 6)).sum().backward()),
         "the gradient of 0.weight",
     ),
-    "behind Linear": (profiled(ends=(nn.Linear, training.Block)), "goes INTO"),
+    "behind Linear": (profiled(ends=(nn.Linear, training.Block)), "yours is that of the Linear"),
+    "before each part": (before_each_part, "sizes: that is what goes INTO the part"),
+    "before the Blocks alone": (
+        lambda net, x, digits: profiled(ends=nn.ReLU, before=training.Block)(net, x, digits),
+        "sizes at layer 2 is off by",
+    ),
     "of x": (measured_on_x, "what came into the net"),
     "two lists": (profiled(order=(0, 1)), "expected a tuple"),
     "unbiased": (unbiased, "not over all but one"),

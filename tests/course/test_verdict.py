@@ -13,7 +13,7 @@ import torch
 
 from normcourse.checks import guard
 from normcourse.checks.probes import unchanged
-from normcourse.checks.verdict import Verdict, exercise, expect, parts
+from normcourse.checks.verdict import Verdict, every_case, exercise, expect, parts
 from normlib import functional
 
 # the guard uses signals that Windows does not have
@@ -184,6 +184,84 @@ THIRDS = [
 @pytest.mark.parametrize(("answer", "piece"), THIRDS, ids=range(len(THIRDS)))
 def test_a_number_in_float32_is_judged_by_what_float32_can_keep(answer, piece):
     assert piece in check_third(answer)
+
+
+@exercise("two rows")
+def check_rows(student):
+    with every_case():
+        for row in ([1.0, 3.0], [2.0, 2.0, 8.0]):
+            mean, size = parts(student(row), "mean", "size")
+            slips = {
+                "that is the sum.": sum(row),
+                "that is the middle.": sorted(row)[len(row) // 2],
+            }
+            expect(mean, sum(row) / len(row), slips, f"the mean of {row}")
+            expect(size, max(row), {"that is the smallest.": min(row)}, "the largest")
+
+
+def of_each(mean, size=max):
+    return lambda row: (mean(row), size(row))
+
+
+def average(row):
+    return sum(row) / len(row)
+
+
+def fails_later(row):
+    if len(row) == 3:
+        raise KeyError("three")
+    return sum(row), max(row)
+
+
+ROWS = [
+    (of_each(average), "[ok]"),
+    (of_each(sum), "that is the sum."),
+    (of_each(sum, min), "that is the sum."),  # the first mistake; the second one has its own name
+    (of_each(average, min), "that is the smallest."),
+    # the slip of one row, and none or another one in the other: it has no name
+    (of_each(lambda row: sum(row) if len(row) == 2 else average(row)), "the mean of [1.0, 3.0] is"),
+    (of_each(lambda row: average(row) if len(row) == 2 else sum(row)), "the mean of [2.0, 2.0, 8"),
+    (of_each(lambda row: sum(row) if len(row) == 2 else sorted(row)[1]), "the mean of [1.0, 3.0]"),
+    # what is wrong comes before what raises after it
+    (fails_later, "that is the sum."),
+    (of_each(lambda row: average(row) if len(row) == 2 else {}["x"]), "your code raised KeyError"),
+    (stub, "not attempted yet"),
+]
+
+
+@pytest.mark.parametrize(("student", "line"), ROWS, ids=range(len(ROWS)))
+def test_a_slip_has_to_fit_in_every_comparison_that_lists_it(student, line):
+    assert line in check_rows(student)
+
+
+def test_a_block_of_comparisons_has_one_tolerance():
+    @exercise("two tolerances")
+    def check_two(answer):
+        with every_case():
+            expect(answer, 1.0)
+            expect(answer, 1.0, rtol=0.1)
+
+    assert "need the same tolerances" in check_two(1.0)
+
+
+@exercise("a name")
+def check_name(answer):
+    expect(answer, "Amber", {"that is a tree.": "Birch"}, "the choice")
+
+
+NAMES = [
+    ("Amber", "[ok]"),
+    (numpy.str_("Amber"), "[ok]"),
+    ("Birch", "that is a tree."),
+    ("amber", "the choice is 'amber', and it should be another one."),
+    (b"Amber", "the choice is a bytes, expected a name in quotes."),
+    (3, "the choice is a int, expected a name in quotes."),
+]
+
+
+@pytest.mark.parametrize(("answer", "line"), NAMES, ids=range(len(NAMES)))
+def test_a_name_is_judged_by_its_letters(answer, line):
+    assert line in check_name(answer)
 
 
 @exercise("an integer")
