@@ -1,10 +1,12 @@
-"""The reference pages have what contents.yaml says that they have: nothing is lost in silence."""
+"""Pages and notebooks have what contents.yaml and cells.txt say: nothing is lost in silence."""
+
+import difflib
 
 import contents as tool
 import pytest
 
 RENEW = (
-    "Put it back. If it was taken out on purpose, run: .venv/bin/python tools/contents.py "
+    "Put it back. If it is on purpose, run: .venv/bin/python tools/contents.py "
     "and the loss is a line of your commit"
 )
 PAGES = tool.current()
@@ -25,6 +27,48 @@ def test_the_pages_that_people_edit_are_all_counted():
     edited = {"sources.md", "notation.md", "course_map.md", "reported.md", "equations.md"}
     assert names >= edited | {"claims.md", "glossary.md", "README.md"}
     assert not any(name.startswith(("derivation_", "symbols")) for name in names)
+
+
+def changes(before, now):
+    """What is another line, each with the notebook that it belongs to."""
+    faults = []
+    place = ""
+    for line in difflib.ndiff(before.splitlines(), now.splitlines()):
+        if line.endswith(".ipynb"):
+            place = line[2:]
+        if line.startswith(("- ", "+ ")):
+            faults.append(f"{place} {'has lost' if line[0] == '-' else 'now has'} {line[2:]!r}")
+    return faults
+
+
+def test_no_notebook_has_lost_or_moved_a_cell_or_a_tag():
+    found = changes(tool.CELLS.read_text("utf-8"), tool.cells())
+    assert not found, f"{'; '.join(found)}. {RENEW}"
+
+
+CELLS = """notebooks/01_a.ipynb
+- title
+- run hide-input
+- run-read
+"""
+
+
+@pytest.mark.parametrize(
+    ("there", "planted", "says"),
+    [
+        ("- run-read\n", "", "notebooks/01_a.ipynb has lost '- run-read'"),
+        (" hide-input", "", "notebooks/01_a.ipynb now has '- run'"),
+        ("- title\n", "- title hide-input\n", "notebooks/01_a.ipynb has lost '- title'"),
+        (
+            "- title\n- run hide-input",
+            "- run hide-input\n- title",
+            "notebooks/01_a.ipynb now has '- run hide-input'",
+        ),
+    ],
+)
+def test_a_cell_that_went_or_moved_is_named(there, planted, says):
+    assert says in changes(CELLS, CELLS.replace(there, planted))
+    assert changes(CELLS, CELLS) == []
 
 
 PAGE = """# A page

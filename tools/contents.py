@@ -1,9 +1,11 @@
-"""Write notebooks/reference/contents.yaml: what stands on the reference pages, heading by heading.
+"""Write what pages and notebooks hold: notebooks/reference/contents.yaml and cells.txt beside it.
 
-For each heading the file has the number of table rows, list items and paragraphs under it. A test
-compares, so that what a commit takes from a page is a line of its diff.
+For each heading of a reference page the first file has the number of table rows, list items and
+paragraphs under it; for each notebook the second has its cells in their order, with their tags. A
+test compares, so that what a commit takes from a page or a notebook is a line of its diff.
 """
 
+import json
 import re
 from pathlib import Path
 
@@ -11,10 +13,14 @@ import yaml
 from reference import PROGRAM, REFERENCE, ROOT
 
 DATA = REFERENCE / "contents.yaml"
+CELLS = REFERENCE / "cells.txt"
 MADE_FROM_LESSONS = ("derivation_*.md", "symbols.md")
 LECTURES = ROOT / "lectures" / "README.md"
 HEAD = """# What stands on the pages: table rows, list items and paragraphs under each heading.
 # Made by tools/contents.py. A number that falls in a diff is something that a page has lost.
+"""
+CELLS_HEAD = """# The cells of each notebook in their order, with their tags.
+# Made by tools/contents.py. A line that goes in a diff is a cell, or a tag, that is lost or moved.
 """
 OF_ITS_OWN = re.compile(r"\||(?:[-*]|\d+\.) ")  # how a row of a table and an item of a list begin
 LINE_BELOW_THE_HEAD = re.compile(r"[|: -]+")
@@ -71,9 +77,21 @@ def missing(before: Contents, now: Contents) -> list[str]:
     return faults
 
 
+def cells() -> str:
+    """The file cells.txt as it should be."""
+    lines = [CELLS_HEAD]
+    folder = ROOT / "notebooks"
+    for path in sorted([*folder.glob("*.ipynb"), *folder.glob("solutions/*.ipynb")]):
+        lines.append(f"\n{path.relative_to(ROOT).as_posix()}\n")
+        for cell in json.loads(path.read_text("utf-8"))["cells"]:
+            lines.append(" ".join(["-", cell["id"], *cell["metadata"].get("tags", [])]) + "\n")
+    return "".join(lines)
+
+
 def write() -> None:
     listed = yaml.safe_dump(current(), allow_unicode=True, sort_keys=False, width=1000)
     DATA.write_text(HEAD + listed, encoding="utf-8")
+    CELLS.write_text(cells(), encoding="utf-8")
 
 
 if __name__ == "__main__":

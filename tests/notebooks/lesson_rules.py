@@ -12,7 +12,7 @@ from tests.notebooks import (  # noqa: F401  register their rules
     reading_rules,
     reported_rules,
 )
-from tests.notebooks.notebook_rules import RULES, Notebook, parsed, rule, texts
+from tests.notebooks.notebook_rules import RULES, Notebook, parsed, rule, tags, texts
 
 MIN_EXERCISES = 3
 LAST_SECTIONS = ["What to remember", "Sources"]
@@ -62,6 +62,8 @@ def exercises_with_checks(notebook):
             f"has the numbers {numbers}"
         )
     for _, stub, following in found:
+        if "hide-input" in tags(stub):
+            yield f"{stub.id}: it is folded, and nobody sees where to write: take hide-input away"
         if following is None or not checks(following):
             yield f"{stub.id}: the next code cell calls the exercise's check: check.name(…)"
         elif not any(
@@ -70,6 +72,27 @@ def exercises_with_checks(notebook):
             yield (
                 f"{following.id}: the stored verdict is '[ ] … not attempted yet': restore the stub"
             )
+
+
+@rule("lesson", "solutions")
+def asserts_something(notebook):
+    for cell in notebook.code:
+        for node in ast.walk(parsed(cell)):
+            if isinstance(node, ast.Assert) and cannot_fail(node.test):
+                yield f"{cell.id}: {ast.unparse(node)} cannot fail: compare what was computed"
+
+
+def cannot_fail(test) -> bool:
+    if not any(isinstance(node, ast.Name) for node in ast.walk(test)):
+        return True
+    return isinstance(test, ast.Compare) and ast.dump(test.left) == ast.dump(test.comparators[0])
+
+
+@rule("solutions")
+def solutions_are_tagged(notebook):
+    for cell in notebook.code:
+        if cell.id.endswith("-solution") != ("solution" in tags(cell)):
+            yield f"{cell.id}: cells exN-solution, and no others, have the tag solution"
 
 
 @rule("solutions")

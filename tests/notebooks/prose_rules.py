@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.notebooks import exercises
-from tests.notebooks.notebook_rules import alt_text, is_figure, rule, texts
+from tests.notebooks.notebook_rules import Notebook, alt_text, is_figure, rule, texts
 
 # Numbers of the lessons that keep the strict rules: add yours
 STRICT_PROSE = {
@@ -83,7 +83,7 @@ LIST = r"\s*\(?\d+[a-z]?\b(?:(?:,|–|-|,? and| to| or)\s*\d+[a-z]?\b)*"
 NO_RESULT = re.compile(  # names that hold an integer
     r"\b(?:lessons?|exercises?|steps?|sections?|parts?|chapters?|tables?|figures?|appendix|issues?|pull)"
     + LIST
-    + r"|\b(?:19|20)\d\d\b(?!\s*%)|\d+ minutes\b|^#+ .*?$|^\s*\d+\. |^\*\*\d+\. |#\d+",
+    + r"|\b0\d[a-z]\b|\b(?:19|20)\d\d\b(?!\s*%)|\d+ minutes\b|^#+ .*?$|^\s*\d+\. |^\*\*\d+\. |#\d+",
     re.I | re.M,
 )
 # paragraphs, list items, rows of tables
@@ -331,9 +331,56 @@ def references(notebook):
         for words, target in re.findall(
             r"\[([^\]]*)\]\((?:\.\./)?(\d\d[a-z]?)_\w+\.ipynb", cell.source
         ):
-            for number in named("lessons?", words):
+            for number in re.findall(r"(?<![\w.])0\d[a-z]?\b", words):
                 if number != target:
                     yield f"{cell.id}: a link says lesson {number} and leads to lesson {target}"
+        for said, target in re.findall(r"\[(A\d+)\]\([^)\s]*claims\.md#(A\d+)\)", cell.source):
+            if said != target:
+                yield f"{cell.id}: a link says claim {said} and leads to claim {target}"
+
+
+OF_ANOTHER = re.compile(  # lesson 03, step 7; lesson 00a's exercise 3; step 2 of lesson 03
+    r"lesson (?P<lesson>\d\d[a-z]?)(?:'s|,)? (?P<kind>exercise|step) (?P<number>\d+)"
+    r"|(?P<kind2>exercise|step) (?P<number2>\d+) of (?:side )?lesson (?P<lesson2>\d\d[a-z]?)",
+    re.I,
+)
+TAG_OF = re.compile(  # EQ-LN-GRAD of lesson 02; lesson 04 (EQ-RMS-JACOBIAN)
+    r"(?P<tag>EQ-[A-Z0-9-]+) of (?:side )?lesson (?P<lesson>\d\d[a-z]?)"
+    r"|lesson (?P<lesson2>\d\d[a-z]?) \((?P<tag2>EQ-[A-Z0-9-]+)\)"
+)
+
+
+@rule("lesson", "solutions")
+def references_to_other_lessons(notebook):
+    """An exercise, a step or an equation that the text finds in another lesson is there."""
+    if not strict(notebook):
+        return
+    for cell in notebook.markdown:
+        plain = " ".join(re.sub(r"\]\([^)]*\)|[\[`]", "", cell.source).split())
+        for found in OF_ANOTHER.finditer(plain):
+            lesson = found["lesson"] or found["lesson2"]
+            kind = (found["kind"] or found["kind2"]).lower()
+            there = parts_of(lesson)[kind]
+            if int(found["number"] or found["number2"]) not in there:
+                yield f"{cell.id}: {found[0]!r}, but lesson {lesson} has the {kind}s {there}"
+        for found in TAG_OF.finditer(plain):
+            lesson = found["lesson"] or found["lesson2"]
+            tag = found["tag"] or found["tag2"]
+            if tag not in parts_of(lesson)["equation"]:
+                yield f"{cell.id}: {found[0]!r}, but lesson {lesson} does not state {tag}"
+
+
+@cache
+def parts_of(lesson: str) -> dict:
+    """The exercises, the steps and the equations of a lesson, by its number."""
+    paths = list((ROOT / "notebooks").glob(f"{lesson}_*.ipynb"))
+    cells = [cell for path in paths for cell in Notebook(path).markdown]
+    text = "\n\n".join(cell.source for cell in cells)
+    return {
+        "exercise": [int(number) for number in re.findall(r"^\*\*(\d+)\. ", text, re.M)],
+        "step": [int(number) for number in re.findall(r"^\*\*Step (\d+)", text, re.M)],
+        "equation": re.findall(r"^\*\*\[(EQ-[A-Z0-9-]+)\]\*\*", text, re.M),
+    }
 
 
 def named(kind: str, text: str) -> list[str]:

@@ -160,10 +160,11 @@ COMPUTING = [
     "layers = training.mlp('none')",
     "y = torch.nn.functional.layer_norm(x, (2,))",
     "y = x @ x",
-    "assert 1",
+    "assert x",
     "class A:\n    pass",
     "loss.backward()",
 ]
+ASSERTING_NOTHING = ["assert True", "assert x == x", "assert 1 < 2"]
 FAULTS = [  # (the rule, the fault)
     ("schema", lambda _, cells: cells["draw"].update(colour="red")),
     ("schema", add(nbformat.v4.new_raw_cell("x", id="raw"))),
@@ -203,6 +204,8 @@ FAULTS = [  # (the rule, the fault)
     ("exercises_with_checks", lambda _, cells: cells["ex2-stub"].update(id="try-this")),
     ("exercises_with_checks", source("ex1-check", "answer(1)")),
     ("exercises_with_checks", output("ex1-check", prints("[ok] Exercise"))),
+    ("exercises_with_checks", tag("ex1-stub", "hide-input")),
+    *(("asserts_something", source("draw", line)) for line in ASSERTING_NOTHING),
     *(("seeded", source("draw", line)) for line in UNSEEDED),
     ("predictions_are_answered", behind(ASKED)),
     ("predictions_are_answered", behind(ASKED, answered())),
@@ -263,12 +266,22 @@ def test_solutions_show_that_every_check_accepts(tmp_path):
     assert verdicts(tmp_path, name="solutions/09_toy.ipynb") == {"solved"}
 
 
+def test_a_solution_without_its_tag_is_seen(tmp_path):
+    def untagged(_, cells):
+        cells["draw"].update(id="ex1-solution")
+
+    for change in (untagged, tag("draw", "solution")):
+        found = verdicts(tmp_path, change, name="solutions/09_toy.ipynb")
+        assert found == {"solved", "solutions_are_tagged"}
+
+
 def test_every_rule_is_seen_to_complain():
     modules = (exercise_rules, formula_rules, prose_rules, reading_rules, reported_rules)
     homes = {rules.__name__ for rules in modules}
     strict = {name for name, (_, check) in RULES.items() if check.__module__ in homes}
     elsewhere = strict - {"measured_numbers"}  # in the tests of their modules
-    assert {rule for rule, _ in FAULTS} | {"solved"} == set(RULES) - elsewhere
+    of_solutions = {"solved", "solutions_are_tagged"}
+    assert {rule for rule, _ in FAULTS} | of_solutions == set(RULES) - elsewhere
 
 
 @pytest.mark.parametrize(

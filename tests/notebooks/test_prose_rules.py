@@ -41,7 +41,9 @@ def lesson():
         "setup": ("from normcourse.checks import rms_norm as check\ndepth = 30\n", ""),
         "why": (
             "## Why\n\n"
-            "Thirty layers, in 2019, as lesson 07 and [lesson 02](02_layer_norm.ipynb) say."
+            "Thirty layers, in 2019, as lesson 07 and [lesson 02](02_layer_norm.ipynb) say. "
+            "See [03a](03a_rms_norm_in_models.ipynb), [A37](reference/claims.md#A37), "
+            "lesson 03, step 1, and EQ-RMS of lesson 03."
         ),
         "derive": EQUATIONS,
         "others": f"## Others\n\n27.3 % is {REPORTED} for Llama 2. Exercise 1 asks for 2.",
@@ -87,6 +89,13 @@ FAULTS = [  # the rule, the cell, what is there, what is planted
     ("numbers_in_prose", "ex1", "300", "301"),  # a number in an exercise's question
     ("references", "why", "lesson 07", "lesson 09"),
     ("references", "why", "[lesson 02]", "[lesson 03]"),
+    ("references", "why", "[03a]", "[03b]"),
+    ("references", "why", "[A37]", "[A38]"),
+    ("references_to_other_lessons", "why", "lesson 03, step 1", "lesson 03, step 99"),
+    ("references_to_other_lessons", "why", "lesson 03, step 1", "lesson 02's exercise 99"),
+    ("references_to_other_lessons", "why", "lesson 03, step 1", "exercise 99 of lesson 02"),
+    ("references_to_other_lessons", "why", "EQ-RMS of lesson 03", "EQ-RMS of lesson 07"),
+    ("references_to_other_lessons", "why", "EQ-RMS of lesson 03", "lesson 07 (EQ-RMS)"),
     ("references", "others", "Exercise 1", "Exercise 4"),
     ("references", "derive", "(step 1)", "(step 2)"),
     ("listed_tags", "title", "-MOMENTS", "-VAR"),
