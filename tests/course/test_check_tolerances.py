@@ -60,14 +60,17 @@ def found():
     """{file.function: the tolerances in it, as they are written}, but for those handed through."""
     tolerances = {}
     for path in sorted(HOME.glob("*.py")):
-        for function in ast.parse(path.read_text("utf-8")).body:
-            if not isinstance(function, ast.FunctionDef):
-                continue
-            calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+        module = ast.parse(path.read_text("utf-8")).body
+        constants = {
+            ast.unparse(node.targets[0]): ast.unparse(node.value)
+            for node in module
+            if isinstance(node, ast.Assign)
+        }
+        for function in filter(lambda node: isinstance(node, ast.FunctionDef), module):
             written = [
-                ast.unparse(keyword)
-                for call in calls
-                if ast.unparse(call.func).split(".")[-1] in JUDGES
+                f"{keyword.arg}={constants.get(value := ast.unparse(keyword.value), value)}"
+                for call in ast.walk(function)
+                if isinstance(call, ast.Call) and ast.unparse(call.func).split(".")[-1] in JUDGES
                 for keyword in call.keywords
                 if keyword.arg in {"rtol", "atol"} and ast.unparse(keyword.value) != keyword.arg
             ]
