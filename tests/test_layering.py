@@ -1,4 +1,4 @@
-"""Who may import whom (DESIGN.md, section 1)."""
+"""Who may import whom: MAY_IMPORT."""
 
 import ast
 import subprocess

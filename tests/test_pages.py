@@ -4,7 +4,6 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
 import yaml
 
 from editions.interactive import faults
@@ -43,15 +42,6 @@ def test_where_things_are_names_files_and_what_is_in_them():
             text = (ROOT / path).read_text("utf-8")
             defined = re.search(rf"^(?:def |class )?{name}\b", text, re.M)
             assert defined, f"{path} defines no {name}"
-
-
-@pytest.mark.parametrize("heading", ["Add a norm", "Add a lesson"])
-def test_the_steps_name_files_that_exist(heading):
-    paths = re.findall(r"`([\w./]+(?:/|\.py|\.md|\.yaml))`", section(CONTRIBUTING, heading))
-    assert len(paths) > 10
-    for path in paths:
-        if "/" in path and "name." not in path:
-            assert (ROOT / path).exists(), f"{heading}: {path} is not there"
 
 
 def test_the_version_is_said_once():

@@ -7,8 +7,8 @@ torch. With several threads that wants idle cores: every step of a block waits f
 them. All tensors are on one device.
 
 torch.compile sees one operator a call. Second derivatives are right: they are those of
-gradients.py, taken from the inputs. Under vmap, torch.func or forward mode the call is functional's
-own.
+normlib.gradients, taken from the inputs. Under vmap, torch.func or forward mode the call is
+functional's own.
 """
 
 from normlib.fused.norms import layer_norm, rms_norm

@@ -236,9 +236,9 @@ def _asked(grads: Sequence[Tensor], wanted: Sequence[bool]) -> list[Tensor | Non
     return [grad if is_wanted else None for grad, is_wanted in zip(grads, wanted, strict=True)]
 
 
-# Second derivatives: those of the closed forms in gradients.py, taken from the inputs. The saved
-# rstd is a number to the backward, so to differentiate the backward itself would lose how rstd
-# depends on the input.
+# Second derivatives: those of the closed forms in normlib.gradients, taken from the inputs. The
+# saved rstd is a number to the backward, so to differentiate the backward itself would lose how
+# rstd depends on the input.
 
 
 def _keep_norm_backward(ctx: Any, inputs: Sequence[Any], output: Sequence[Tensor]) -> None:

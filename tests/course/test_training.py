@@ -1,4 +1,4 @@
-"""training.py: the split is fixed, the loop is seeded and quiet, the models take any norm."""
+"""Training: the split is fixed, the loop is seeded and quiet, the models take any norm."""
 
 import importlib.util
 import math

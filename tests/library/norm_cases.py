@@ -1,4 +1,4 @@
-"""What the tests of functional.py and layers.py share: inputs, and calls by name."""
+"""What the tests of functions and layers share: inputs, and calls by name."""
 
 import torch
 
@@ -60,7 +60,7 @@ def parameters(norm, shape, dtype=torch.float64):
 
 
 def apply(functional, norm, x, weight=None, bias=None, eps=EPS):
-    """The norm on x, by functional.py's or torch's functions;
+    """The norm on x, by normlib.functional's or torch's functions;
     batch_norm_eval has fixed statistics.
     """
     match norm:

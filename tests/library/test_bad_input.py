@@ -1,4 +1,4 @@
-"""Bad input to functional.py:
+"""Bad input to normlib.functional:
 torch's kind of error, or ValueError where torch says nothing; with the fix.
 """
 

@@ -1,4 +1,4 @@
-"""functional.py gives torch's outputs and gradients in float64, and obeys identities of its own."""
+"""normlib.functional gives torch's outputs and gradients in float64, and obeys identities."""
 
 import inspect
 

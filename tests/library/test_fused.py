@@ -68,8 +68,8 @@ def check(ours, truth, backward, sizes, tensors):
     """Output and gradients of ours at the tensors;
     truth and backward at the same numbers in float64.
 
-    backward is gradients.py's: autograd through functional's hypot cancels, and is too inexact for
-    float64.
+    backward is of normlib.gradients: autograd through functional's hypot cancels, and is too
+    inexact for float64.
     """
     dy = draw(*tensors[0].shape, seed=9, dtype=tensors[0].dtype) - 1
     wide = [t.double() for t in (dy, *tensors)]

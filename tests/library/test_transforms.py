@@ -1,4 +1,4 @@
-"""Second derivatives, torch.func and torch.compile work on functional.py and on the layers."""
+"""Second derivatives, torch.func and torch.compile work on the functions and on the layers."""
 
 import pytest
 import torch

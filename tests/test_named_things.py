@@ -1,0 +1,87 @@
+"""Every path, target of make and option that README, CONTRIBUTING, docstrings name is there."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.named_things import (
+    ROOT,
+    Named,
+    documents,
+    faults,
+    is_there,
+    missing_folders,
+    of_document,
+    of_notebook,
+    of_python,
+    shown,
+    spans,
+)
+
+PYTHON = sorted(
+    path
+    for house in ("normlib", "normcourse", "editions", "tools", "tests")
+    for path in (ROOT / house).rglob("*.py")
+    if path != Path(__file__)  # which plants
+)
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("**/[0-9]*.ipynb"))
+
+
+@pytest.mark.parametrize("path", documents(), ids=shown)
+def test_a_document_names_what_is_there(path):
+    found = [
+        fault for named in of_document(path) for fault in (*faults(named), *missing_folders(named))
+    ]
+    assert not found, "\n".join(["", *found])
+
+
+def test_the_lessons_name_what_is_there():
+    found = [fault for path in NOTEBOOKS for named in of_notebook(path) for fault in faults(named)]
+    assert not found, "\n".join(["", *found])
+
+
+def test_docstrings_and_comments_name_what_is_there():
+    found = [fault for path in PYTHON for named in of_python(path) for fault in faults(named)]
+    assert not found, "\n".join(["", *found])
+
+
+@pytest.mark.parametrize(
+    ("planted", "said"),
+    [
+        ("`make lap`", "make has no lap"),
+        ("```\nmake lab     # opens it\nmake tests\n```", "make has no tests"),
+        ("`make lab LAB_ARG=--port=1`", "make has no LAB_ARG"),
+        ("`make bench RECORD=my/a.json && make web`", ""),
+        ("`python tools/notebooks.py --life notebooks/07*.ipynb`", "no option --life"),
+        ("`tools/browsers.py` drives it", "tools/browsers.py is not there"),
+        ("see DESIGN.md", "DESIGN.md is not there"),
+        ("see notebooks/NN_name.ipynb and my/progress.json", ""),
+        ("of normlib.functional.norms.rms_nrom", "norms.py has no rms_nrom"),
+        ("of normlib.functionals.rms_norm", "has no functionals"),
+        ("of normlib.functional.rms_norm", ""),
+    ],
+)
+def test_what_is_not_there_is_named(planted, said):
+    found = list(faults(Named("here:1", planted, spans(planted), ROOT)))
+    assert all(line.startswith("here:1: ") for line in found)
+    assert said in found[0] if said else not found
+
+
+@pytest.mark.parametrize(
+    ("name", "house", "there"),
+    [
+        ("norms.py", "normlib", True),
+        ("traffic.py", "normlib", False),
+        ("traffic.py", "tests", True),
+        ("functional/norms.py", "normcourse", True),
+        ("README.md", "normlib", True),
+    ],
+)
+def test_a_bare_name_is_a_file_of_the_same_house(name, house, there):
+    assert is_there(name, house) == there
+
+
+def test_a_folder_that_is_not_there_is_named():
+    assert list(
+        missing_folders(Named("here:1", "in normcourse/check/ and lectures/", [], ROOT))
+    ) == ["here:1: there is no folder normcourse/check/"]
