@@ -7,7 +7,7 @@ constants that it uses: `@exercise("Exercise 2 (…)", f"mean {MEAN} and varianc
 import ast
 import inspect
 import re
-import textwrap
+from textwrap import dedent, shorten
 
 from tests.notebooks.exercises import checks_of, statements, titles
 from tests.notebooks.notebook_rules import Notebook, rule
@@ -31,6 +31,8 @@ SOLUTION = re.compile(
     r"^(?:\*\*|## )(\d+\. .+?)(?:\.?\*\*|$)", re.M
 )  # **1. Title.** or ## 1. Title
 FORMULA = re.compile(r"\$([^$]+)\$")
+RELATION = re.compile(r"[=<>]|\\(?:approx|leq|geq|neq)(?![a-z])")
+ARITHMETIC = re.compile(r"\\(?:frac|sqrt|cdot|,)(?![a-z])|[\s\d.,()+/{}^-]")
 NO_NUMBER = re.compile(r"\]\([^)]*\)|\d[\d-]*_\w+")  # targets of links, names of files
 NOT = r"\b(?:no|not|nor|neither|nothing|without)\b[^.;:]*\b"
 FORBIDDEN = {  # what a check forbids: the words in which a page does; another mean is "finished"
@@ -67,7 +69,7 @@ def numbers_of_an_exercise(notebook):
             stated = re.compile(rf"(?<![\w.]){re.escape(part)}(?!\w|\.\d)")
             if not stated.search(text + " " + hints):
                 yield (
-                    f"{cell.id}: {place(check)} says {part!r}, the text does not: "
+                    f"{cell.id}: {place(check)} says {shorten(part, 90)!r}, the text does not: "
                     "write it into the text, or mend the check"
                 )
             text = stated.sub(" ", text)
@@ -88,7 +90,7 @@ def forbidden_by(check) -> set[str]:
     """What a check's calls of `forbid` name, as FORBIDDEN calls it."""
     function = inspect.unwrap(check)
     names = set()
-    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+    for node in ast.walk(ast.parse(dedent(inspect.getsource(function)))):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "forbid":
             means = ast.unparse(ast.Tuple([*node.args[1:]]))
             names |= {SAME.get(mean, mean) for mean in eval(means, function.__globals__)}
@@ -151,6 +153,17 @@ def place_of_a_solution(name: str) -> tuple[int, int]:
     return int(number), order.index(part) if part in order else len(order)
 
 
+def of_numbers(block: str) -> str:
+    """A block in which a formula of numbers without a relation, $(1, -1/2)$, is text."""
+
+    def opened(formula):
+        if RELATION.search(formula[1]) or ARITHMETIC.sub("", formula[1]):
+            return formula[0]
+        return " ".join(ANY_NUMBER.findall(formula[1]))
+
+    return FORMULA.sub(opened, block)
+
+
 @rule("solutions")
 def numbers_of_a_solution(notebook):
     """A number in a solution's text is in its code, its outputs, its formulas or its exercise."""
@@ -163,9 +176,10 @@ def numbers_of_a_solution(notebook):
         own = [code for code in notebook.code if re.match(rf"{number[0]}(?!\d)", code.id)]
         known = set().union({0.0}, *map(shown, own), *(literals(code.source) for code in own))
         known |= numbers_of(" ".join(checks[int(number[1])].says))
-        known |= numbers_of(" ".join(FORMULA.findall(cell.source)))
+        tried = [formula for formula in FORMULA.findall(cell.source) if RELATION.search(formula)]
+        known |= numbers_of(" ".join(tried))  # formula_rules.py evaluates them
         for block in BLOCKS.split(SOLUTION.sub("", cell.source)):
-            for text, value, word, _ in stated(block):
+            for text, value, word, _ in stated(of_numbers(block)):
                 if not has(value, word, known | linked(block)):
                     yield (
                         f"{cell.id}: {text!r} is in no code, output or formula of this solution, "

@@ -147,6 +147,7 @@ def test_a_solution_with_the_title_and_the_numbers_of_its_exercise_is_accepted(
         ("numbers_of_a_solution", "ex1", "three nets", "six nets"),
         ("numbers_of_a_solution", "ex1", "17 times", "71 times"),
         ("numbers_of_a_solution", "ex1", "0.7", "0.9"),
+        ("numbers_of_a_solution", "ex1", "$4/2$", "$9/2$"),
         ("numbers_of_a_solution", "ex1-after", "4", "19"),
     ],
 )
