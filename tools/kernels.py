@@ -128,13 +128,15 @@ class ForkedProcess:
         return self.poll()  # Jupyter calls it when poll has said that the process ended
 
     def send_signal(self, number: int) -> None:
-        os.kill(self.pid, number)
+        """As Popen's: nothing happens if the process has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
     def terminate(self) -> None:  # on a busy machine Jupyter does not wait until it has ended
-        os.kill(self.pid, signal.SIGTERM)
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
 
 
 def serve() -> None:

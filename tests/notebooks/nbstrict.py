@@ -129,8 +129,7 @@ class StrictNotebook(IPyNbFile):
         what happened in cell, and to how many cells after it.
         """
         self.ended = f"not run: {reason} in {self.path.name}, cell {cell.name}"
-        if self.kernel.is_alive():
-            self.kernel.stop()
+        self.kernel.stop()  # closes the sockets of a dead one, too
         codes = [cell for cell in self.nb.cells if cell.cell_type == "code"]
         left = len(codes) - cell.cell_num - 1
         return f"{reason}; the {left} cells after this one were not run"
