@@ -20,6 +20,8 @@ endif
 CANDIDATES := $(if $(PYTHON),"$(PYTHON)",python3 python3.14 python3.13 python3.12 python3.11 python $(VENV_PYTHON))
 
 PYTEST := $(VENV_PYTHON) -m pytest -p tools.faster_imports
+# What takes seconds and seldom finds anything runs in make test-portable; pyproject.toml says what.
+QUICK := -m "not slow and not selftest"
 # One thread a worker: two workers with two threads each would wait for each other.
 PARALLEL := -n $(WORKERS) --dist loadfile
 STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_pages.py tests/test_named_things.py tests/test_contents.py tests/test_sources_page.py tests/test_course_map.py tests/test_layering.py tests/equations/test_equations.py tests/equations/test_lines.py tests/test_deck_formulas.py tests/notebooks/test_notebooks.py
@@ -38,7 +40,7 @@ lectures: environment
 	@$(VENV_PYTHON) tools/lectures.py
 
 test: lint
-	OMP_NUM_THREADS=1 $(PYTEST) -p tests.notebooks.nbstrict $(PARALLEL) $(if $(LESSON),-p tests.one_lesson --lesson $(LESSON),tests notebooks)
+	OMP_NUM_THREADS=1 $(PYTEST) -p tests.notebooks.nbstrict $(PARALLEL) $(QUICK) $(if $(LESSON),-p tests.one_lesson --lesson $(LESSON),tests notebooks)
 
 lint: environment
 	$(VENV_PYTHON) -m ruff format --check .
@@ -48,7 +50,7 @@ lint: environment
 # What runs no notebook: half a minute.
 check: lint
 	$(VENV_PYTHON) tools/density.py
-	$(PYTEST) -q $(STATIC_TESTS)
+	$(PYTEST) -q $(QUICK) $(STATIC_TESTS)
 
 notebooks: environment
 	$(VENV_PYTHON) tools/notebooks.py
@@ -65,7 +67,8 @@ bench: environment
 test-editions: web
 	OMP_NUM_THREADS=1 $(PYTEST) -q tests/editions
 
-# Five passes over all notebooks, about an hour; over one:  make test-portable NOTEBOOKS=notebooks/03_rms_norm.ipynb
+# All tests, also as on the other maker's CPU, then four more passes over all notebooks; over one:
+# make test-portable NOTEBOOKS=notebooks/03_rms_norm.ipynb
 test-portable: environment
 	$(VENV_PYTHON) tools/portable.py --workers $(WORKERS) $(NOTEBOOKS)
 

@@ -3,16 +3,24 @@
 import os
 
 import pytest
-import torch
 
-# Triton decides when it is first imported, which torch.compile may do: without a GPU it is to
-# interpret.
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"
+
+def pytest_configure(config):
+    """Triton decides when it is first imported, which torch.compile may do: without a GPU it is to
+    interpret.
+    """
+    if getattr(config.option, "numprocesses", None):
+        return  # the workers run the tests, and import torch
+    import torch
+
+    if not torch.cuda.is_available():
+        os.environ["TRITON_INTERPRET"] = "1"
 
 
 @pytest.fixture(scope="module")
 def float64_as_in_the_lessons():
+    import torch
+
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     yield

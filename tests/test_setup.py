@@ -111,6 +111,7 @@ def test_every_distribution_is_pinned_at_the_version_that_is_installed():
     assert wrong == {}
 
 
+@pytest.mark.slow
 def test_conda_door_leads_to_the_same_environment(tmp_path):
     *conda, pip = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     python = conda[0].removeprefix("python=")
@@ -177,6 +178,7 @@ def environment(clone):
     return folder
 
 
+@pytest.mark.slow
 @needs_shell
 def test_failed_installation_stops_with_one_sentence_and_the_next_run_starts_anew(
     clone, environment

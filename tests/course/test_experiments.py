@@ -78,6 +78,7 @@ def test_the_record_says_how_it_was_made(tool, alone, tmp_path, capsys):
     assert not list(tmp_path.glob("*.tmp"))
 
 
+@pytest.mark.slow
 def test_two_workers_make_the_record_of_one(tool, tmp_path):
     made = []
     for workers in (1, 2):

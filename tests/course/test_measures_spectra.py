@@ -145,6 +145,7 @@ def test_rank_one_matrices_have_a_spectral_radius():  # [EQ-SPECTRAL-RADIUS]
 
 
 # MKL takes another code path on each kind of Intel CPU; on other CPUs the variable changes nothing.
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["COMPATIBLE", "AVX2"])
 def test_rank_one_matrices_have_a_spectral_radius_on_other_code_paths(path):
     command = [sys.executable, "-m", "tests.course.test_measures_spectra"]

@@ -10,7 +10,12 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import torch
 from nbformat.v4 import new_code_cell, new_notebook
+from torch.testing import assert_close
+
+from normcourse import draw
+from tests.notebooks.noise import Noise
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = (
@@ -113,18 +118,42 @@ def noisy(notebooks):
     return green_cells(notebooks, "-p", "tests.notebooks.jitter", "--jitter-seed=0")
 
 
+@pytest.mark.selftest
 @pytest.mark.parametrize("cell", FRAGILE)
 def test_fragile_cell_turns_red_under_noise_alone(calm, noisy, cell):
     assert calm["toy", cell]
     assert not noisy["toy", cell]
 
 
+@pytest.mark.selftest
 @pytest.mark.parametrize("cell", ["imports", *STEADY])
 def test_portable_cell_stays_green(noisy, cell):
     assert noisy["toy", cell]
 
 
+@pytest.mark.selftest
 def test_short_notebook_stays_green(noisy):
     short = {cell: green for (notebook, cell), green in noisy.items() if notebook == "short"}
     assert len(short) > 5
     assert [cell for cell, green in short.items() if not green] == []
+
+
+def test_noise_moves_what_machines_round_differently_and_nothing_else():
+    """In this process and at once: the rest of this file is for `make test-portable`."""
+    x = draw(40, 40)
+    repeated = torch.tensor([2.0, 1.0, 2.0, 1.0])
+    halves = torch.full((2, 2), 0.5)
+    with Noise(seed=0):
+        moved = [x.exp(), x.sum(0), x @ x]
+        again = [x.exp(), x.sum(0), x @ x]
+        kept = [x + 1, x * x, x.round().sum(0), torch.zeros(3).exp()]
+        order, stable = repeated.argsort(), repeated.argsort(stable=True)
+        with pytest.raises(torch.linalg.LinAlgError):
+            torch.linalg.eigvals(halves)
+    calm = [x.exp(), x.sum(0), x @ x]
+    for noisy, twice, want in zip(moved, again, calm, strict=True):
+        assert torch.equal(noisy, twice) and not torch.equal(noisy, want)
+        assert_close(noisy, want, rtol=1e-12, atol=1e-12)
+    for noisy, want in zip(kept, [x + 1, x * x, x.round().sum(0), torch.ones(3)], strict=True):
+        assert torch.equal(noisy, want)
+    assert (order.tolist(), stable.tolist()) == ([3, 1, 2, 0], [1, 3, 0, 2])

@@ -125,6 +125,7 @@ def seen_by(kernel, folder):
     return found
 
 
+@pytest.mark.selftest
 def test_a_forked_kernel_is_like_a_fresh_one_whatever_its_neighbours_do(fresh, start, folder):
     fresh = seen_by(fresh, folder)
     assert fresh["state"]["ours"] == []
@@ -135,20 +136,34 @@ def test_a_forked_kernel_is_like_a_fresh_one_whatever_its_neighbours_do(fresh, s
     assert all(a != b for a, b in zip(first["random"], second["random"], strict=True))
 
 
+def test_forked_kernels_draw_other_numbers_and_hold_nothing_of_ours(start, folder):
+    first, second = (seen_by(start(), folder) for _ in range(2))
+    assert first["state"] == second["state"]
+    assert first["state"]["ours"] == []
+    assert all(a != b for a, b in zip(first["random"], second["random"], strict=True))
+
+
 WRITE = "__import__('os').write(1, b'written'); __import__('time').sleep(0.5)"
 
 
-def test_what_c_code_prints_is_an_output_in_both_kinds_of_kernel(fresh, start):
-    for kernel in (fresh, start()):
-        seen = []
-        kernel.kc.execute_interactive(
-            WRITE,
-            silent=True,  # it leaves no variable in the kernel
-            output_hook=seen.append,
-            timeout=kernels.CELL_TIMEOUT_S,
-        )
-        streams = [message["content"] for message in seen if message["msg_type"] == "stream"]
-        assert streams == [{"name": "stdout", "text": "written"}]
+def written_by(kernel):
+    seen = []
+    kernel.kc.execute_interactive(
+        WRITE,
+        silent=True,  # it leaves no variable in the kernel
+        output_hook=seen.append,
+        timeout=kernels.CELL_TIMEOUT_S,
+    )
+    return [message["content"] for message in seen if message["msg_type"] == "stream"]
+
+
+def test_what_c_code_prints_is_an_output(start):
+    assert written_by(start()) == [{"name": "stdout", "text": "written"}]
+
+
+@pytest.mark.selftest
+def test_what_c_code_prints_is_an_output_of_a_fresh_kernel_too(fresh):
+    assert written_by(fresh) == [{"name": "stdout", "text": "written"}]
 
 
 def wait_until(condition):
@@ -170,6 +185,7 @@ def test_a_forked_kernel_can_be_interrupted_and_stopped(start, folder):
     wait_until(lambda: process.poll() is not None)
 
 
+@pytest.mark.selftest
 def test_a_kernel_ends_with_the_warm_process():
     warm = kernels.WarmProcess((sys.executable,), dict(os.environ))
     process = warm.fork(["-f", "no-such-folder-connection.json"], os.getcwd())

@@ -93,15 +93,19 @@ def change_alt_text(cell, _):
     )
 
 
+def png(image, **options):
+    file = io.BytesIO()
+    image.save(file, "png", **options)
+    return base64.b64encode(file.getvalue()).decode()
+
+
 def mirror_picture(cell, _):
     """As if it were the one that the cell drew: with the fingerprint that the drawn one carries."""
     data = cell.outputs[0].data
     picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"]))).convert("RGB")
     carried = PngInfo()
     carried.add_itxt("Fingerprint", data["text/plain"])
-    file = io.BytesIO()
-    ImageOps.mirror(picture).save(file, "png", pnginfo=carried)
-    data["image/png"] = base64.b64encode(file.getvalue()).decode()
+    data["image/png"] = png(ImageOps.mirror(picture), pnginfo=carried)
 
 
 STDERR = new_output("stream", name="stderr", text="a warning\n")
@@ -140,10 +144,12 @@ KERNEL_FAULTS = {  # cell: (change, what strict nbval says)
 }
 
 
+@pytest.mark.selftest
 def test_the_notebook_without_a_fault_keeps_the_rules(toy):
     assert complaints(toy) == {}
 
 
+@pytest.mark.selftest
 @pytest.mark.parametrize("name", STATIC_FAULTS)
 def test_fault_is_seen_by_one_rule(toy, tmp_path, name):
     cell, change, rule = STATIC_FAULTS[name]
@@ -153,6 +159,7 @@ def test_fault_is_seen_by_one_rule(toy, tmp_path, name):
     assert all(message.startswith(f"{cell}: ") for message in found[rule])
 
 
+@pytest.mark.selftest
 def test_cleared_notebook_is_seen(toy, tmp_path):
     cleared = fault(execution_count=None, outputs=[])
     broken = with_faults(toy, tmp_path / "toy.ipynb", dict.fromkeys(SOURCES, cleared))
@@ -167,31 +174,33 @@ def reports(toy, tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults")
     changes = {cell: change for cell, (change, _) in KERNEL_FAULTS.items()}
     broken, report = with_faults(toy, folder / "broken.ipynb", changes), folder / "report.xml"
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "tests.notebooks.nbstrict",
-        "-c",
-        ROOT / "pyproject.toml",
-    ]
-    command += [f"--rootdir={folder.parent}", f"--junitxml={report}", toy, broken]
+    arguments = strict_run(folder, report, toy, broken)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.notebooks.nbstrict", *arguments]
     subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-    found = {"toy": {}, "broken": {}}
+    return said_of(report)
+
+
+def strict_run(folder, report, *notebooks):
+    """pytest's arguments."""
+    settings = ["-c", ROOT / "pyproject.toml", f"--rootdir={folder.parent}"]
+    return list(map(str, ["-q", *settings, f"--junitxml={report}", *notebooks]))
+
+
+def said_of(report):
+    """What was said of each cell of each notebook; "" where it is green."""
+    found = {}
     for case in ET.parse(report).iter("testcase"):
-        notebook = case.get("classname").split(".")[1]
-        found[notebook][case.get("name")] = "".join(
-            text for child in case for text in child.itertext()
-        )
+        cells = found.setdefault(case.get("classname").split(".")[1], {})
+        cells[case.get("name")] = "".join(text for child in case for text in child.itertext())
     return found
 
 
+@pytest.mark.selftest
 def test_the_notebook_without_a_fault_is_green(reports):
     assert reports["toy"] == dict.fromkeys(SOURCES, "")
 
 
+@pytest.mark.selftest
 @pytest.mark.parametrize("cell", SOURCES)
 def test_fault_turns_its_cell_red_and_no_other(reports, cell):
     _, expected = KERNEL_FAULTS.get(cell, (None, ""))
@@ -239,15 +248,64 @@ def ends(tmp_path_factory):
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True).stdout
 
 
+@pytest.mark.selftest
 def test_a_cell_that_ends_its_kernel_is_the_only_failure_of_its_notebook(ends):
     assert "3 failed, 3 passed, 6 skipped" in ends
 
 
+@pytest.mark.selftest
 @pytest.mark.parametrize("number", range(len(ENDS)), ids=list(ENDS))
 def test_a_cell_that_ends_its_kernel_says_so_once(ends, number):
     _, reason = list(ENDS.values())[number]
     assert f"{number}.ipynb, cell end: {reason}; the 2 cells after this one were not run" in ends
     assert ends.count(f": not run: {reason} in {number}.ipynb, cell end\n") == 1
+
+
+# The same in a second, for `make test`: the outputs are written here, and nothing draws a figure.
+
+ALT = "Black that turns white."
+GRADIENT = Image.linear_gradient("L")
+PICTURE = png(GRADIENT)
+DATA = {"text/plain": "a picture", "image/png": PICTURE}
+DISPLAY = f"display({DATA}, raw=True, metadata={ {'image/png': {'alt': ALT}} })"
+
+
+def text(words):
+    return new_output("stream", text=words + "\n")
+
+
+def shown(picture=PICTURE, alt=ALT):
+    about = {"image/png": {"alt": alt}}
+    return new_output("display_data", DATA | {"image/png": picture}, metadata=about)
+
+
+WITNESS = {  # cell: (source, stored outputs, what strict nbval says)
+    "same": ("print(6 * 7)", [text("42")], ""),
+    "other-number": ("print(6 * 7)", [text("43")], "mismatch 'stdout'"),
+    "lost-output": ("print(6 * 7)", [], "Unexpected output fields"),
+    "picture": (DISPLAY, [shown()], ""),
+    "upside-down": (DISPLAY, [shown(png(ImageOps.flip(GRADIENT)))], "is not the stored one"),
+    "other-alt": (DISPLAY, [shown(alt="Grey.")], "mismatch 'alt text'"),
+    "raises": ("x = 3", [], "raised nothing"),
+    "never-run": ("x = 3", [], "never executed"),
+    "dies": ("import os; os._exit(1)", [], "the kernel died"),
+}
+
+
+def test_strict_nbval_sees_what_differs_and_nothing_else(tmp_path):
+    cells = {
+        name: new_code_cell(source, id=name, outputs=outputs, execution_count=number)
+        for number, (name, (source, outputs, _)) in enumerate(WITNESS.items(), 1)
+    }
+    cells["raises"].metadata["tags"] = ["raises-exception"]
+    cells["never-run"].execution_count = None
+    path, report = tmp_path / "small.ipynb", tmp_path / "report.xml"
+    nbformat.write(new_notebook(cells=list(cells.values())), path)
+    pytest.main(strict_run(tmp_path, report, path), plugins=[nbstrict])
+    said = said_of(report)["small"]
+    assert said.keys() == WITNESS.keys()
+    for name, (_, _, expected) in WITNESS.items():
+        assert expected in said[name] if expected else said[name] == "", said[name]
 
 
 def config(**options):

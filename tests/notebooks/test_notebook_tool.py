@@ -1,5 +1,6 @@
 """tools/notebooks.py: what it writes, what it keeps, what it leaves alone."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 import notebooks
 from tests import full_disk
@@ -48,6 +49,7 @@ runs.open("a").write("x")
 print(len(runs.read_text()))"""
 
 
+@pytest.mark.slow
 def test_what_did_not_change_stays_byte_for_byte_even_live_output(tmp_path):
     same = write(tmp_path / "same.ipynb", COUNT_RUNS.format("same"), metadata=LIVE)
     edited = write(tmp_path / "edited.ipynb", COUNT_RUNS.format("edited"), metadata=LIVE)
@@ -73,6 +75,29 @@ def test_a_failing_cell_is_named_and_the_file_left_alone(tmp_path):
     assert f"{dead}, cell cell-1: Kernel died" in result.stderr
     assert (broken.read_bytes(), dead.read_bytes()) == before
     assert nbformat.read(sound, as_version=4).cells[0].execution_count == 1
+
+
+def test_a_live_output_stays_until_its_source_changes(tmp_path, monkeypatch):
+    path = write(tmp_path / "live.ipynb", "print(next(count))", metadata=LIVE)
+    count = itertools.count(1)
+
+    def execute(notebook, folder, tick):
+        """In the place of a kernel, which leaves metadata of its own."""
+        (cell,) = notebook.cells
+        cell.update(execution_count=1, outputs=[new_output("stream", text=f"{next(count)}\n")])
+        cell.metadata["execution"] = {"took": next(count)}
+
+    monkeypatch.setattr(notebooks, "execute", execute)
+    assert notebooks.renew(path) is None
+    before = path.read_bytes()
+    assert shown(path) == ["1\n"]
+    assert notebooks.renew(path) is None
+    assert path.read_bytes() == before
+    path.write_text(path.read_text().replace("print(next", "print( next"))
+    assert notebooks.renew(path) is None
+    assert shown(path) == ["5\n"]
+    assert notebooks.renew(path, live=True) is None
+    assert shown(path) == ["7\n"]
 
 
 def count_one(notebook, folder, tick):
