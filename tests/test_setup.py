@@ -111,20 +111,24 @@ def test_every_distribution_is_pinned_at_the_version_that_is_installed():
     assert wrong == {}
 
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+*CONDA, PIP = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+
+
+def test_conda_door_asks_for_the_same_python_and_packages():
+    python = CONDA[0].removeprefix("python=")
+    assert [f"python={python}", "pip"] == CONDA
+    assert python in SpecifierSet(PROJECT["requires-python"])
+    assert PIP == {"pip": ["-c constraints.txt", "-e .[lab,test,web]"]}
+
+
 @pytest.mark.slow
 def test_conda_door_leads_to_the_same_environment(tmp_path):
-    *conda, pip = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
-    python = conda[0].removeprefix("python=")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert conda == [f"python={python}", "pip"]
-    assert python in SpecifierSet(project["requires-python"])
-    assert pip == {"pip": ["-c constraints.txt", "-e .[lab,test,web]"]}
-
     # Conda writes the pip part to a file beside environment.yml and gives it to pip there.
     for name in ("pyproject.toml", "constraints.txt", "README.md"):
         shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(ROOT / "normlib", tmp_path / "normlib")
-    (tmp_path / "requirements.txt").write_text("\n".join(pip["pip"]))
+    (tmp_path / "requirements.txt").write_text("\n".join(PIP["pip"]))
     pip_install = [
         sys.executable,
         "-m",
@@ -141,7 +145,7 @@ def test_conda_door_leads_to_the_same_environment(tmp_path):
     # Without an index everything but the package itself must be here already, at the pinned
     # version.
     assert [line for line in run.stdout.splitlines() if line.startswith("Would install")] == [
-        f"Would install {project['name']}-{project['version']}"
+        f"Would install {PROJECT['name']}-{PROJECT['version']}"
     ]
 
 
@@ -178,13 +182,17 @@ def environment(clone):
     return folder
 
 
-@pytest.mark.slow
 @needs_shell
-def test_failed_installation_stops_with_one_sentence_and_the_next_run_starts_anew(
-    clone, environment
-):
+def test_failed_installation_stops_with_one_sentence(clone, environment):
     (clone / "pip-fails").touch()
     assert "run the same command again" in sentence(set_up(clone, PYTHON=sys.executable))
+
+
+@pytest.mark.slow
+@needs_shell
+def test_the_run_after_a_failed_installation_starts_anew(clone, environment):
+    (clone / "pip-fails").touch()
+    set_up(clone, PYTHON=sys.executable)
     (clone / "pip-fails").unlink()
     assert set_up(clone, PYTHON=sys.executable).returncode == 0
     assert not (environment / "belongings").exists()
