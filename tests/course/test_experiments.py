@@ -78,6 +78,15 @@ def test_the_record_says_how_it_was_made(tool, alone, tmp_path, capsys):
     assert not list(tmp_path.glob("*.tmp"))
 
 
+def test_a_worker_trains_with_one_thread_in_float64(tool, monkeypatch):
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr(sys, "stderr", sys.stderr)  # to be set back
+    torch.set_default_dtype(torch.float32)
+    tool._prepare_worker()
+    sys.stderr.close()
+    assert (torch.get_default_dtype(), torch.get_num_threads()) == (torch.float64, 1)
+
+
 @pytest.mark.slow
 def test_two_workers_make_the_record_of_one(tool, made):
     of_one = made.read_bytes()
