@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.notebooks.notebook_rules import Notebook
+from tests.notebooks.notebook_rules import Notebook, anchors
 
 ROOT = Path(__file__).parents[1]
 SKIPPED = {".git", ".venv", "build", "my", "node_modules"}  # and what ends in cache or egg-info
@@ -25,6 +25,7 @@ SPAN = re.compile(r"```[a-z]*\n(.*?)```|`([^`\n]+)`", re.S)
 MAKE = re.compile(r"(?:^|[&;|(])\s*make((?: +[A-Za-z_-]+(?:=(?:\"[^\"]*\"|\S+))?)+)", re.M)
 DOTTED = re.compile(r"(?<![\w/.])(?:normlib|normcourse|tests|tools|editions)(?:\.[A-Za-z_]\w*)+")
 COMMENT = re.compile(r"(?:^|\s)# .*")
+LINK = re.compile(r"\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
 ARGUMENT = re.compile(r"=(?:\"[^\"]*\"|\S+)")
 TOOL = re.compile(r"\b(tools/\w+\.py)((?: +[\w./*=-]+)*)")
 
@@ -181,6 +182,24 @@ def unknown_commands(named: Named):
             for option in re.findall(r"(?<= )--?[a-z][a-z-]*", arguments):
                 if f'"{option}"' not in source:
                     yield f"{named.where}: {tool} has no option {option}"
+
+
+def wrong_links(path: Path, text: str):
+    """Links of a document to no file or no heading, or elsewhere than their words say."""
+    for words, target in LINK.findall(SPAN.sub(" ", text)):
+        name, _, anchor = target.partition("#")
+        file = path.parent / name if name else path
+        where = f"{shown(path)}: [{words}]({target})"
+        if not file.exists():
+            yield f"{where} leads to no file"
+        elif anchor and anchor not in anchors(file):
+            yield f"{where}: {file.name} has no heading or anchor {anchor!r}"
+        lesson = re.match(r"(?:.*/)?(\d\d[a-z]?)_\w+\.(?:ipynb|md)$", name)
+        said = re.findall(r"(?<![\w.])\d\d[a-z]?\b", words) if lesson else []
+        if re.fullmatch(r"A\d+", words):
+            lesson, said = (re.match(r"(.*)", anchor), [words])
+        if any(number != lesson[1] for number in said):
+            yield f"{where} says {' '.join(said)} and leads to {lesson[1]}"
 
 
 def faults(named: Named):

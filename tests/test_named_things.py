@@ -16,6 +16,7 @@ from tests.named_things import (
     of_python,
     shown,
     spans,
+    wrong_links,
 )
 
 PYTHON = sorted(
@@ -33,6 +34,17 @@ def test_a_document_names_what_is_there(path):
         fault for named in of_document(path) for fault in (*faults(named), *missing_folders(named))
     ]
     assert not found, "\n".join(["", *found])
+
+
+LINKING = [
+    path for path in documents() if path.parent.name != "pages"
+]  # a template's lead to build/
+LINKING += [path for path in sorted((ROOT / "lectures").glob("*.md")) if path not in LINKING]
+
+
+@pytest.mark.parametrize("path", LINKING, ids=shown)
+def test_every_link_of_a_document_leads_where_it_says(path):
+    assert list(wrong_links(path, path.read_text("utf-8"))) == []
 
 
 def test_the_lessons_name_what_is_there():
@@ -85,3 +97,19 @@ def test_a_folder_that_is_not_there_is_named():
     assert list(
         missing_folders(Named("here:1", "in normcourse/check/ and lectures/", [], ROOT))
     ) == ["here:1: there is no folder normcourse/check/"]
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        ("[a page](CONTRIBUTED.md)", "leads to no file"),
+        ("[a section](CONTRIBUTING.md#add-a-nrom)", "has no heading or anchor 'add-a-nrom'"),
+        ("[here](#nowhere)", "has no heading or anchor"),
+        ("[lesson 00a](notebooks/00b_explosion.ipynb)", "says 00a and leads to 00b"),
+        ("[A37](notebooks/reference/claims.md#A38)", "says A37 and leads to A38"),
+        ("[A37](notebooks/reference/claims.md#A37), [a norm](CONTRIBUTING.md#add-a-norm)", ""),
+    ],
+)
+def test_a_wrong_link_is_seen(link, said):
+    found = list(wrong_links(ROOT / "README.md", f"See {link}."))
+    assert said in found[0] if said else not found

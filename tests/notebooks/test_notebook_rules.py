@@ -15,6 +15,7 @@ from tests.notebooks import (
     prose_rules,
     reading_rules,
     reported_rules,
+    title_rules,
 )
 from tests.notebooks.lesson_rules import RULES, complaints
 
@@ -276,7 +277,14 @@ def test_a_solution_without_its_tag_is_seen(tmp_path):
 
 
 def test_every_rule_is_seen_to_complain():
-    modules = (exercise_rules, formula_rules, prose_rules, reading_rules, reported_rules)
+    modules = (
+        exercise_rules,
+        formula_rules,
+        prose_rules,
+        reading_rules,
+        reported_rules,
+        title_rules,
+    )
     homes = {rules.__name__ for rules in modules}
     strict = {name for name, (_, check) in RULES.items() if check.__module__ in homes}
     elsewhere = strict - {"measured_numbers"}  # in the tests of their modules
