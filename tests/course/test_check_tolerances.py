@@ -1,4 +1,4 @@
-"""How far an answer to an exercise may be off, where it is not what `expect` allows by itself.
+"""How far an answer to an exercise may be off: by default, and where a check says otherwise.
 
 A second list beside the checks, so that a tolerance does not grow in silence: whoever changes one
 says here why. That the slips of a check lie outside of it is tried in test_checks.py.
@@ -10,9 +10,15 @@ from pathlib import Path
 from normcourse import checks
 
 HOME = Path(checks.__file__).parent
+NAMES = {"rtol", "atol"}
 JUDGES = {"expect", "expect_all", "calls", "same_gradients", "allclose"}
 
 TOLERANCES = {
+    # what an answer is allowed that nobody speaks of: float64, a few operations, then gradients
+    "probes.calls": ["atol=1e-12", "rtol=1e-09"],
+    "probes.same_gradients": ["atol=1e-11", "rtol=1e-08"],
+    "verdict.expect": ["atol=1e-12", "rtol=1e-09"],
+    "verdict.expect_all": ["atol=1e-12", "rtol=1e-09"],
     # by pencil and paper: two or three digits will do
     "batch_norm.column": ["rtol=0.001"],
     "batch_norm.running_variance": ["rtol=0.002"],
@@ -57,7 +63,7 @@ TOLERANCES = {
 
 
 def found():
-    """{file.function: the tolerances in it, as they are written}, but for those handed through."""
+    """{file.function: the tolerances in it and its defaults}, but for those handed through."""
     tolerances = {}
     for path in sorted(HOME.glob("*.py")):
         module = ast.parse(path.read_text("utf-8")).body
@@ -72,11 +78,23 @@ def found():
                 for call in ast.walk(function)
                 if isinstance(call, ast.Call) and ast.unparse(call.func).split(".")[-1] in JUDGES
                 for keyword in call.keywords
-                if keyword.arg in {"rtol", "atol"} and ast.unparse(keyword.value) != keyword.arg
+                if keyword.arg in NAMES and ast.unparse(keyword.value) != keyword.arg
+            ]
+            written += [
+                f"{name}={default}" for name, default in defaults(function) if name in NAMES
             ]
             if written:
                 tolerances[f"{path.stem}.{function.name}"] = sorted(written)
     return tolerances
+
+
+def defaults(function: ast.FunctionDef):
+    """(name, default) of each argument of a function that has one."""
+    given = function.args
+    by_place = given.args[len(given.args) - len(given.defaults) :]
+    pairs = [*zip(by_place, given.defaults, strict=True)]
+    pairs += zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    return [(argument.arg, ast.unparse(value)) for argument, value in pairs if value is not None]
 
 
 def test_no_tolerance_of_a_check_grows_in_silence():
