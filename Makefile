@@ -5,7 +5,7 @@
 #   TORCH       another torch than the pinned one:  make environment TORCH=2.11.0
 #   WORKERS     how many notebooks or experiments run at the same time
 #   LESSON      the one lesson that make test tries, such as 03a
-#   NOTEBOOKS   which ones make test-portable runs
+#   NOTEBOOKS   which ones make test-portable runs; without it, all tests as well
 #   GPU         set to 1, make bench measures the GPU;  RECORD is the file that it writes;  BENCH_ARGS are passed on
 
 WORKERS ?= 2
