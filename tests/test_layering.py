@@ -3,9 +3,12 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 HOUSES = ["normlib", "normcourse"]
@@ -36,8 +39,18 @@ MAY_IMPORT = {  # room -> the rooms it may import
 }  # fmt: skip
 ONLY_IN = {"matplotlib": {"figures"}, "sklearn": set(), "tqdm": {"training"}}
 TRITON = {"kernels", "timing"}
-LIBRARY_NEEDS = {"torch", "numpy"}
-COURSE_NEEDS = {"IPython", "PIL", "ipykernel", "matplotlib", "scipy", "sklearn", "tqdm", "triton"}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+MODULE = {"pillow": "PIL", "ipython": "IPython", "scikit-learn": "sklearn"}  # else as on the index
+
+
+def declared(requirements):
+    """The modules that these lines of pyproject.toml bring."""
+    names = {canonicalize_name(Requirement(line).name) for line in requirements}
+    return {MODULE.get(name, name) for name in names}
+
+
+LIBRARY_NEEDS = declared(PROJECT["project"]["dependencies"])
+COURSE_NEEDS = declared(PROJECT["project"]["optional-dependencies"]["lab"])
 
 
 def house(path):
@@ -84,12 +97,18 @@ def test_imports_go_one_way(path):
 
 
 @each_file
-def test_the_library_needs_torch_and_numpy_and_never_the_course(path):
+def test_what_a_file_imports_is_declared_and_the_library_never_needs_the_course(path):
+    packages = {name.split(".")[0] for name in imported(ast.parse(path.read_text("utf-8")))}
+    packages -= {"normlib", "triton", *sys.stdlib_module_names}  # triton: see TRITON
     if house(path) == "normlib":
-        packages = {name.split(".")[0] for name in imported(ast.parse(path.read_text("utf-8")))}
-        allowed = LIBRARY_NEEDS | {"normlib", "triton"} | set(sys.stdlib_module_names)
-        assert packages <= allowed
-        assert "triton" not in packages or room(path) == "kernels"
+        assert packages <= LIBRARY_NEEDS
+    else:
+        assert packages - {"normcourse"} <= LIBRARY_NEEDS | COURSE_NEEDS
+
+
+def test_the_declared_needs_are_read_from_pyproject():
+    assert {"torch", "numpy"} == LIBRARY_NEEDS
+    assert {"IPython", "PIL", "matplotlib", "scipy", "sklearn", "triton"} <= COURSE_NEEDS
 
 
 PLAIN_MODULES = {"math", "collections", "torch", "normlib"}

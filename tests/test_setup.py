@@ -122,6 +122,13 @@ def test_conda_door_asks_for_the_same_python_and_packages():
     assert PIP == {"pip": ["-c constraints.txt", "-e .[lab,test,web]"]}
 
 
+def test_an_installed_normlib_tells_type_checkers_that_it_is_typed():  # PEP 561
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    patterns = settings["package-data"]["normlib"]
+    packed = [path.name for pattern in patterns for path in (ROOT / "normlib").glob(pattern)]
+    assert packed == ["py.typed"]
+
+
 @pytest.mark.slow
 def test_conda_door_leads_to_the_same_environment(tmp_path):
     # Conda writes the pip part to a file beside environment.yml and gives it to pip there.
