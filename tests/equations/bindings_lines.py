@@ -98,6 +98,56 @@ def batch_norm_column(draw):
     return centred(leaf(draw(D)), draw(1)[0], draw(D))
 
 
+# Rows whose mean is not 0: where a term vanishes for LayerNorm, its sign shows in them alone
+
+
+@lines(r"02 gradient-size $s\, \frac{\partial s}{\partial x_{j}} = \frac{1}{D}")
+def row_off_the_centre(draw):
+    x = leaf(draw(D))
+    c = x - x.mean() + 0.7
+    s = ((c * c).mean() + EPS).sqrt()
+    return {"x": x, "c": c, "s": s, "D": D}
+
+
+@lines(r"02 shape-derive $\sum_{i} \hat{x}_{i} = \frac")
+def row_divided_only(draw):
+    x, sigma = draw(D), 1.3
+    return {"x": x, "mu": 0.4, "sigma": sigma, "varepsilon": EPS} | {
+        "hatx": (x - 0.4) / (sigma**2 + EPS) ** 0.5
+    }
+
+
+@lines(
+    r"02c backward $\sum_{i} \hat{x}_{i}\, \frac{\partial L}{\partial x_{i}} = \frac{1}{s} "
+    r"\left( \sum"
+)
+def bracket_of_any_rows(draw):
+    g, hatx = draw(2, D)
+    bracket = g - g.mean() - hatx * (g * hatx).mean()
+    return {"g": g, "hatx": hatx, "s": 1.3, "D": D, "dL_dx": bracket / 1.3, "L": 0.0, "x": g}
+
+
+@lines(r"01 paths-derive $\frac{\partial v}{\partial \mu}")
+def squares_around_any_number(draw):
+    x, mu = draw(D), leaf(0.4)
+    return {"x": x, "mu": mu, "v": (x - mu).square().mean(), "m": D}
+
+
+@lines("04 product-derive $J_")
+def product_of_two_projections(draw):
+    hatx, ones = draw(D), torch.ones(D).double()
+    identity = torch.eye(D).double()
+    first, second = (identity - torch.outer(v, v) / D for v in (hatx, ones))
+    matrices = {"I": identity, "bold1": ones, "J_LN": first @ second / 1.3}
+    return matrices | {"hatx": hatx, "s": 1.3, "D": D}
+
+
+@lines(r"02b why $\sum_{j=1}^{k-1} (x_{j} - \mu_{k})^{2} = \sum")
+def deviations_from_any_number(draw):
+    d = 0.6
+    return {"x": draw(5), "k": 4, "mu": {3: 0.3, 4: 0.3 + d / 4}, "d": d}
+
+
 @lines("02 gradient-backward")
 def rows(draw):
     hatx, w, b = draw(3, D), draw(D), draw(D)
@@ -223,6 +273,11 @@ def row_without_eps(draw):
     there = divided(x, torch.ones(D).double(), draw(D), eps=0.0)
     others = torch.stack([(x[:i] ** 2).sum() + (x[i + 1 :] ** 2).sum() for i in range(D)])
     return there | {"rho": there["r"], "c": others}
+
+
+@lines(r"04b spectrum-derive $J v = \frac{1}{r} (v")
+def rms_norm_jacobian_times_any_row(draw):
+    return rms_norm_jacobian(draw) | {"v": draw(D)}
 
 
 @lines("04b spectrum-derive", "04b ex1", "solutions/04b ex1")

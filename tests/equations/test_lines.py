@@ -26,6 +26,9 @@ PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("04 unit-perturbation", r"- \frac{(x \cdot", r"+ \frac{(x \cdot", BLOCK),
     ("04 collect-derive", r"\frac{(8, -1, 6, -5)}{9}", r"\frac{(8, 1, 6, -5)}{9}", BLOCK),
     ("04a steps-derive", r"\frac{h^{2}}{6} f'''", r"\frac{h^{2}}{3} f'''", BLOCK),
+    ("04 product-derive", r"+ \frac{1}{D^{2}}", r"- \frac{1}{D^{2}}", BLOCK),  # of a term that is 0
+    ("02 gradient-size", r"c_{j} - \frac{1}{D^{2}}", r"c_{j} + \frac{1}{D^{2}}", BLOCK),
+    ("04b spectrum-derive", r"J v = \frac{1}{r} (v - ", r"J v = \frac{1}{r} (v + ", LINE),
     ("04b steep-derive", r"\leq \frac{\sqrt{D}}{R}", r"\geq \frac{\sqrt{D}}{R}", BLOCK),
     ("05 derive-solution", r"= \frac{x}{\rho} + C", r"= -\frac{x}{\rho} + C", BLOCK),
     ("06 derive-bernoulli", r"v = \frac{x^{2}}{D} + C", r"v = \frac{x^{2}}{D} - C", BLOCK),
