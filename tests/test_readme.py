@@ -3,10 +3,14 @@ its table is the lessons there are, its links lead somewhere.
 """
 
 import importlib.util
+import json
 import re
+from itertools import zip_longest
 from pathlib import Path
 
 import minutes
+
+from tests.failing import fail, fail_if_any, said
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -27,22 +31,43 @@ def test_the_picture_is_the_one_that_the_lesson_draws():
     assert f"![{alt}](notebooks/reference/hero.png)" in README
 
 
+def question(path):
+    """What the title of a lesson asks: "# 02 · LayerNorm: what if …?" asks "What if …?"."""
+    first = json.loads(path.read_text("utf-8"))["cells"][0]
+    title = "".join(first["source"]).splitlines()[0]
+    asked = title.partition(" · ")[2].rpartition(": ")[2]
+    return asked[:1].upper() + asked[1:]
+
+
+def row_faults(path):
+    """What the README's row of a lesson says otherwise than the lesson."""
+    number = path.name.partition("_")[0]
+    row = next((line for line in README.splitlines() if line.startswith(f"| {number} |")), "")
+    cells = [cell.strip() for cell in row.split("|")]
+    link = f"[{question(path)}](notebooks/{path.name})"
+    minutes_stated = minutes.stated(path)
+    if not row:
+        yield said("README.md", f"the table has no row for {path.name}", edit="the table")
+    elif minutes_stated is None:
+        yield said(path, 'the title has no line "**Time:** core … minutes, with the exercises …"')
+    else:
+        if cells[2] != link:
+            what = f"the row says {cells[2]}, and the lesson's title {link}"
+            others = "the title of its solution, its heading in notebooks/reference/course_map.md"
+            edit = f"the one that is wrong; the same question is in {others}"
+            yield said(f"README.md, lesson {number}", what, edit=edit, run="tools/course_map.py")
+        if cells[3] != str(minutes_stated[1]):
+            what = f"the row says {cells[3]} minutes, and the lesson's title {minutes_stated[1]}"
+            yield said(f"README.md, lesson {number}", what, edit="the one that is wrong")
+
+
 def test_the_table_lists_every_lesson_with_its_question_and_minutes():
-    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]*_*.ipynb")):
-        number = path.name.partition("_")[0]
-        row = next((line for line in README.splitlines() if line.startswith(f"| {number} ")), "")
-        assert f"](notebooks/{path.name})" in row, f"README's table has no row for {path.name}"
-        stated = minutes.stated(path)
-        whole = (
-            stated[1] if stated else int(re.findall(r"(\d+) minutes", path.read_text("utf-8"))[0])
-        )
-        listed = int(row.split("|")[3])
-        assert whole == listed, f"{path.name} says {whole} minutes, the README {listed}"
+    fail_if_any(fault for path in minutes.lessons() for fault in row_faults(path))
 
 
 def test_the_minutes_that_a_title_states_are_those_computed():
-    faults = [minutes.fault(path) for path in minutes.lessons() if minutes.stated(path)]
-    assert not any(faults), faults
+    stated = [path for path in minutes.lessons() if minutes.stated(path)]
+    fail_if_any(filter(None, map(minutes.fault, stated)))
 
 
 def test_the_hours_are_those_of_the_lessons():
@@ -82,8 +107,15 @@ def test_the_map_names_every_folder_there_is():
         assert packages <= named, f"the map leaves out {sorted(packages - named)}"
 
 
+COURSE_MAP = ROOT / "notebooks/reference/course_map.md"
+
+
 def test_the_course_map_asks_the_same_questions_in_the_same_order():
     rows = re.findall(r"^\| (\d\d[a-z]?) \| \[(.+?)\]\(notebooks/(.+?)\)", README, re.M)
-    course_map = (ROOT / "notebooks/reference/course_map.md").read_text("utf-8")
-    assert re.findall(r"^### (\d\d[a-z]?) · \[(.+?)\]\(\.\./(.+?)\)", course_map, re.M) == rows
+    text = COURSE_MAP.read_text("utf-8")
+    headings = re.findall(r"^### (\d\d[a-z]?) · \[(.+?)\]\(\.\./(.+?)\)", text, re.M)
+    for row, heading in zip_longest(rows, headings):
+        if row != heading:
+            what = f"the README's table has {row} where the map has {heading}"
+            fail(COURSE_MAP, what, edit="the heading", run="tools/course_map.py")
     assert [number for number, *_ in rows if number.isdigit()] == [f"{n:02}" for n in range(9)]
