@@ -78,15 +78,15 @@ def test_the_hours_are_those_of_the_lessons():
     assert abs(sum(core for core, _ in stated) / 60 - int(hours[2])) <= 1
 
 
-def test_the_example_runs_and_gives_the_number_beside_it():
+def test_the_example_runs_as_it_stands_and_prints_what_it_says(capsys):
     (example,) = re.findall(r"^```python\n(.+?)^```", README, re.M | re.S)
-    *lines, last = example.strip().splitlines()
-    expression, number = re.fullmatch(r"(.+?)  # (-?[\d.]+) .*", last).groups()
-    names = {}
-    exec("\n".join(lines), names)
-    value = eval(expression, names).item()
-    digits = len(number.partition(".")[2])
-    assert f"{value:.{digits}f}" == number, f"the README says {number}, the code gives {value}"
+    states = "".join(re.findall(r"^print\(.*\n((?:# .*\n)+)", example, re.M))
+    exec(compile(example, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    expected = re.sub("^# ", "", states, flags=re.M)
+    if printed != expected:
+        what = f"the example prints {printed!r}, and the comment below it says {expected!r}"
+        fail("README.md, Use the layers", what, edit="the comment")
 
 
 def test_the_map_names_every_folder_there_is():
