@@ -173,8 +173,11 @@ STEADY = 1e-4  # seconds: on a busy machine shorter times scatter by factors up 
     f"the largest {SPAN} times the smallest",
     "the seven errors",
 )
-def own_line(sizes, seconds) -> None:
-    """Bytes moved by a copy, and the seconds that it took, for sizes of the reader's choice."""
+def own_line(sizes, seconds, machine: timing.Cpu | None = None) -> None:
+    """Bytes moved by a copy, and the seconds that it took, for sizes of the reader's choice.
+
+    `machine` is where the check makes its own copies: this one, unless a simulated one is given.
+    """
     sizes = _numbers(sizes, "sizes")
     seconds = _numbers(seconds, "seconds")
     if len(sizes) != len(seconds):
@@ -195,7 +198,7 @@ def own_line(sizes, seconds) -> None:
         )
     _grows(sizes, seconds)
     _scatters(sizes, seconds)
-    _as_here(sizes, seconds)
+    _as_here(sizes, seconds, [machine] if machine else _machines())
 
 
 def _grows(sizes: list[float], seconds: list[float]) -> None:
@@ -227,12 +230,18 @@ def _scatters(sizes: list[float], seconds: list[float]) -> None:
         )
 
 
-def _as_here(sizes: list[float], seconds: list[float]) -> None:
+def _machines() -> list:
+    """This CPU, and the GPU if there is one."""
+    places = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+    return [resolve(place) for place in places]
+
+
+def _as_here(sizes: list[float], seconds: list[float], machines: list) -> None:
     """Slip where the check's own copies of as many bytes take another time."""
     checked = [size for size in sizes if size <= CHECKED]
     for size in {max(checked), min(checked)} if checked else ():
         claimed = seconds[sizes.index(size)]
-        own = _copy_times(size)
+        own = [_copy_time(size, machine) for machine in machines]
         if any(best / FASTER <= claimed <= SLOWER * best for best in own):
             continue
         found = (
@@ -244,20 +253,13 @@ def _as_here(sizes: list[float], seconds: list[float]) -> None:
         raise Slip(f"{found} Does yours write into new memory (error 6), or count many calls?")
 
 
-def _copy_times(nbytes: float) -> list[float]:
-    """The shortest of nine copies that read and write so many bytes:
-    on the CPU, and on the GPU if there is one.
-    """
-    best = []
-    for place in ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]:
-        device = resolve(place)
-        x = torch.ones(max(1, round(nbytes / 8)), dtype=torch.float32, device=device.place)
-        y = x.clone()
-        copies = [functools.partial(y.copy_, x)] * 9
-        device.round(copies)
-        samples = device.round(copies)
-        best.append(min(sample.device_s for sample in samples))
-    return best
+def _copy_time(nbytes: float, machine) -> float:
+    """The shortest of nine copies that read and write so many bytes."""
+    x = torch.ones(max(1, round(nbytes / 8)), dtype=torch.float32, device=machine.place)
+    y = x.clone()
+    copies = [functools.partial(machine.copy, y, x)] * 9
+    machine.round(copies)
+    return min(sample.device_s for sample in machine.round(copies))
 
 
 def _seconds(speed: float) -> None:

@@ -1,10 +1,16 @@
-"""A simulated GPU: a queue of work, a host that runs ahead of it, and a clock of its own."""
+"""Simulated machines with clocks of their own: a GPU, and a processor that copies.
 
+The GPU has a queue of work, and a host that runs ahead of it.
+"""
+
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from normcourse.timing.devices import Cuda
+from torch import Tensor
+
+from normcourse.timing.devices import Cpu, Cuda
 
 INTERRUPTION = 300e-6  # seconds
 CYCLES = 1e9  # a second
@@ -106,6 +112,27 @@ class Device:
             seconds *= HOT
         self._worked += seconds
         self._free = max(self._host, self._free) + seconds
+
+
+class Host(Cpu):
+    """A processor whose clock moves by what is copied, and by nothing else, so every run agrees.
+
+    A copy takes `start` seconds and the bytes read and written over `bandwidth`, a few percent more
+    or less from one copy to the next, as no two measurements are equal.
+    """
+
+    def __init__(self, bandwidth=1e10, start=1e-6) -> None:
+        super().__init__(lambda: self._now)
+        self.bandwidth = bandwidth
+        self.start = start
+        self._now = 0.0
+        self._copies = 0
+
+    def copy(self, destination: Tensor, source: Tensor) -> None:
+        super().copy(destination, source)
+        moved = 2 * source.numel() * source.element_size()
+        self._copies += 1
+        self._now += (1 + 0.05 * math.sin(self._copies)) * (self.start + moved / self.bandwidth)
 
 
 class Driver(Device):

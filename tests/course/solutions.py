@@ -2,6 +2,7 @@
 `load("01_batch_norm")["batch_norm"]`.
 """
 
+import contextlib
 from functools import cache
 from pathlib import Path
 
@@ -26,10 +27,12 @@ def load(lesson: str) -> dict:
     code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     namespace = {"__name__": f"solutions.{lesson}"}
     default = torch.get_default_dtype()
+    solved = [cell for cell in code[1:] if "solution" in cell.metadata.get("tags", [])]
     try:
-        for cell in [code[0], *(c for c in code[1:] if "solution" in c.metadata.get("tags", []))]:
-            if not left_out_here(cell):
-                exec(compile(cell.source, f"{path.name}:{cell.id}", "exec"), namespace)
+        with contextlib.chdir(SOLUTIONS):  # where a notebook runs
+            for cell in [code[0], *solved]:
+                if not left_out_here(cell):
+                    exec(compile(cell.source, f"{path.name}:{cell.id}", "exec"), namespace)
     finally:
         torch.set_default_dtype(default)
     return namespace

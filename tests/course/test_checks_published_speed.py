@@ -1,10 +1,15 @@
 """The checks of lesson 07a name the slips people make."""
 
+from fractions import Fraction
+from unittest import mock
+
+import numpy
 import pytest
 import torch
 
 from normcourse import timing
 from normcourse.checks import published_speed as check
+from normcourse.timing.simulated import Host
 
 BYTES = {
     "plain RMSNorm": (
@@ -153,7 +158,6 @@ def test_another_container_of_starts_is_right():
     assert check.starts_without_one(lambda s, t: torch.tensor(starts(s, t))).startswith("[ok]")
 
 
-COPY_TIMES = check._copy_times
 SIZES = [8e3, 8e4, 8e5, 8e6, 8e7, 1.6e8]
 WOBBLE = [1.1, 0.9, 1.04, 0.97, 1.02, 0.99]  # as no two measurements are equal
 ON_THE_LINE = [1e-6 + size / 1e10 for size in SIZES]
@@ -182,42 +186,59 @@ LINES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def this_machine(monkeypatch):
-    """The check's own copies run at 10 GB/s here."""
-    monkeypatch.setattr(check, "_copy_times", lambda nbytes: [1e-6 + nbytes / 1e10])
+def own_line(sizes, seconds, *machines):
+    """The check, whose own copies run at 10 GB/s, or on these machines."""
+    with mock.patch.object(check, "_machines", lambda: list(machines) or [Host()]):
+        return check.own_line(sizes, seconds)
 
 
 @pytest.mark.parametrize("sizes, seconds, message", LINES.values(), ids=LINES)
 def test_an_impossible_line_is_named(sizes, seconds, message):
-    verdict = check.own_line(sizes, seconds)
+    verdict = own_line(sizes, seconds)
     assert verdict.startswith("[x]") and message in verdict
 
 
-@pytest.mark.parametrize("kind", [list, tuple, torch.tensor], ids=["list", "tuple", "tensor"])
+@pytest.mark.parametrize(
+    "kind",
+    [list, tuple, torch.tensor, numpy.array, lambda values: [Fraction(v) for v in values]],
+    ids=["list", "tuple", "tensor", "array", "fractions"],
+)
 def test_a_measured_line_is_right(kind):
-    assert check.own_line(kind(SIZES), kind(SECONDS)).startswith("[ok]")
+    assert own_line(kind(SIZES), kind(SECONDS)).startswith("[ok]")
     busy = [3 * t for t in SECONDS]
-    assert check.own_line(kind(SIZES), kind(busy)).startswith("[ok]")
+    assert own_line(kind(SIZES), kind(busy)).startswith("[ok]")
     slow_start = [5 * SECONDS[1], *SECONDS[1:]]  # seen: 4 kB that took longer than 40 kB
-    assert check.own_line(kind(SIZES), kind(slow_start)).startswith("[ok]")
+    assert own_line(kind(SIZES), kind(slow_start)).startswith("[ok]")
 
 
-def test_a_line_of_the_gpu_is_right_where_there_is_one(monkeypatch):
-    monkeypatch.setattr(check, "_copy_times", lambda nbytes: [nbytes / 1e10, nbytes / 3e12])
-    assert check.own_line(SIZES, GPU).startswith("[ok]")
+def test_a_line_of_the_gpu_is_right_where_there_is_one():
+    gpu = Host(bandwidth=3e12, start=5e-6)
+    assert own_line(SIZES, GPU, Host(), gpu).startswith("[ok]")
+    assert own_line(SIZES, SECONDS, Host(), gpu).startswith("[ok]")
+    invented = [t / 200 for t in SECONDS]
+    assert "on this machine, in" in own_line(SIZES, invented, Host(), gpu)
 
 
 def test_a_size_that_the_check_does_not_copy_is_not_compared():
     sizes = [1e9 * size for size in SIZES]
-    assert check.own_line(sizes, [1e9 * t for t in SECONDS]).startswith("[ok]")
+    assert own_line(sizes, [1e9 * t for t in SECONDS]).startswith("[ok]")
 
 
-def test_the_check_copies_on_this_machine():
-    small = COPY_TIMES(8e3)
-    large = COPY_TIMES(8e7)
-    assert len(small) == len(large) == 1 + torch.cuda.is_available()
-    assert 0 < small[0] < large[0]
+def test_the_check_copies_where_it_is_told():
+    """A machine as an argument; without one, this CPU, and the GPU if there is one."""
+    assert check.own_line(SIZES, SECONDS, Host()).startswith("[ok]")
+    assert "Was every copy made" in check.own_line(SIZES, SECONDS, Host(bandwidth=1e9))
+    kinds = [type(machine) for machine in check._machines()]
+    assert kinds == [timing.Cpu, timing.Cuda][: 1 + torch.cuda.is_available()]
+
+
+def test_the_own_copies_are_timed_by_the_clock_of_the_machine():
+    host = Host(bandwidth=1e10, start=1e-6)
+    small = check._copy_time(8e3, host)
+    large = check._copy_time(8e7, host)
+    assert small == pytest.approx(0.95 * (1e-6 + 8e3 / 1e10), rel=0.01)  # the shortest of nine
+    assert large == pytest.approx(0.95 * (1e-6 + 8e7 / 1e10), rel=0.01)
+    assert check._copy_time(8e3, timing.Cpu()) >= 0  # a real clock, of which nothing is asked
 
 
 RATIOS = {
