@@ -5,6 +5,7 @@ from torch import Tensor
 
 from normlib.functional.arithmetic import accumulate, affine, savable
 from normlib.functional.validation import (
+    check_all_positive,
     check_broadcast,
     check_floating,
     check_positive,
@@ -38,11 +39,11 @@ def dyt(
     Args:
         input: any shape.
         alpha: one number, shape () or (1,).
-        weight, bias: broadcastable to input: (D,) for its last dimension, (C, 1, 1) for channels of
-            images.
+        weight, bias: (D,), or the shape of input's last dimensions; or (C, 1, 1) for the channels
+            of images (N, C, H, W), and likewise for other (N, C, ...).
         scale: 1 in the official code; sqrt(D) in the derivation from RMSNorm.
     Returns: input's shape and dtype.
-    Raises: ValueError (scale), RuntimeError (shapes).
+    Raises: ValueError (scale), RuntimeError (shapes, dtypes).
     Source: Zhu et al. 2025 (arXiv 2503.10622), section 4, equation (1): scale = 1.
     """
     check_floating("dyt", input)
@@ -76,13 +77,13 @@ def dyisru(
 
     Args:
         input: any shape.
-        c: one positive number, shape () or (1,). Not checked: a layer keeps it positive by
-            construction.
-        weight, bias: broadcastable to input, as in dyt.
+        c: one positive number, shape () or (1,). On a GPU and in compiled code its sign is not
+            looked at, and NaN comes out; a layer keeps it positive by construction.
+        weight, bias: as in dyt.
         scale: None means sqrt(D), D the size of weight, or without one of input's last dimension (1
             if it has none, or has no features).
     Returns: input's shape and dtype.
-    Raises: ValueError (scale), RuntimeError (shapes).
+    Raises: ValueError (scale, c), RuntimeError (shapes, dtypes).
     Source: Stollenwerk 2025 (arXiv 2503.21708); its code has scale 1.
     """
     check_floating("dyisru", input)
@@ -92,6 +93,7 @@ def dyisru(
         scale = sqrt_of_size(features)
     check_positive("dyisru", scale=scale)
     check_broadcast("dyisru", input, c=c, weight=weight, bias=bias)
+    check_all_positive("dyisru", c=c)
     x = savable(input)
     knee = accumulate(c).sqrt()
     length = torch.hypot(x, knee)  # sqrt(x^2 + c); x^2 alone would overflow first
@@ -124,9 +126,9 @@ def derf(
         input: any shape.
         alpha, shift: the slope and the offset inside the bracket, one number each, shape () or
             (1,).
-        weight, bias: broadcastable to input, as in dyt.
+        weight, bias: as in dyt.
     Returns: input's shape and dtype.
-    Raises: RuntimeError (shapes).
+    Raises: RuntimeError (shapes, dtypes).
     Source: Chen et al. 2025 (arXiv 2512.10938) and its code, which starts with alpha 0.5 and shift
         0.
     """

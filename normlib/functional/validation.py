@@ -128,8 +128,8 @@ def channel_count(caller: str, input: Tensor) -> int:
 def trailing_dims(caller: str, input: Tensor, normalized_shape: Sequence[int]) -> list[int]:
     """The dimensions of normalized_shape, counted from the end: [-2, -1] for (4, 5)."""
     check_floating(caller, input)
-    is_int = isinstance(normalized_shape, int)
-    if is_int or any(isinstance(size, float | str) for size in normalized_shape):
+    is_sequence = isinstance(normalized_shape, Sequence)  # no tensor and no array, as in torch
+    if not is_sequence or any(isinstance(size, bool | float | str) for size in normalized_shape):
         raise TypeError(
             f"{caller} needs a tuple of ints as normalized_shape, got {normalized_shape!r}. "
             "Pass (64,), say."
@@ -206,6 +206,15 @@ def check_tensor(caller: str, name: str, value: Tensor) -> None:
         )
 
 
+def check_floats(caller: str, name: str, value: Tensor) -> None:
+    check_tensor(caller, name, value)
+    if value.dtype not in FLOATING:
+        raise MismatchError(
+            f"{caller} needs {name} of 16, 32 or 64 bit floats, got {value.dtype}. "
+            "Call .float() on it first."
+        )
+
+
 def check_shape(caller: str, name: str, value: Tensor, shape: tuple[int, ...]) -> None:
     check_tensor(caller, name, value)
     if tuple(value.shape) != shape:
@@ -255,6 +264,7 @@ def check_row_tensors(
     for name, value in named(weight=weight, bias=bias):
         if any_dtype:
             check_shape(caller, name, value, tuple(normalized_shape))
+            check_floats(caller, name, value)
         else:
             check_parameter(caller, name, value, tuple(normalized_shape), input)
     return dims
@@ -285,18 +295,65 @@ def check_broadcast(
     bias: Tensor | None = None,
     **needed: Tensor,
 ) -> None:
+    """Numbers that broadcast to the input; weight and bias per feature, or per channel."""
     for name, value in needed.items():
-        check_tensor(caller, name, value)
-    for name, value in named(**needed, weight=weight, bias=bias):
-        check_tensor(caller, name, value)
+        check_floats(caller, name, value)
         pairs = zip(reversed(value.shape), reversed(input.shape), strict=False)
         # not `size in (1, full)`: torch.compile gets that wrong where full is symbolic
         fits = all(size == 1 or size == full for size, full in pairs)
         if value.dim() > input.dim() or not fits:
             raise MismatchError(
                 f"{caller} needs a {name} that broadcasts to input {tuple(input.shape)}, got "
-                f"{tuple(value.shape)}. Give one entry per feature, or (C, 1, 1) for channels."
+                f"{tuple(value.shape)}. Give one number, of shape () or (1,)."
             )
+    for name, value in named(weight=weight, bias=bias):
+        check_floats(caller, name, value)
+        if not _is_per_feature(value, input) and not _is_per_channel(value, input):
+            raise MismatchError(
+                f"{caller} needs a {name} that broadcasts to input {tuple(input.shape)}, got "
+                f"{tuple(value.shape)}. Give one entry per feature, of the shape of the last "
+                "dimensions, or (C, 1, 1) for the channels of images (N, C, H, W)."
+            )
+
+
+def _is_per_feature(value: Tensor, input: Tensor) -> bool:
+    """Whether it has the shape of the input's last dimensions, one or more if there is one."""
+    least = min(1, input.dim())
+    if not least <= value.dim() <= input.dim():
+        return False
+    return tuple(value.shape) == tuple(input.shape[input.dim() - value.dim() :])
+
+
+def _is_per_channel(value: Tensor, input: Tensor) -> bool:
+    """Whether it has the shape (C, 1, ...) for an input (N, C, ...)."""
+    if input.dim() < 2 or value.dim() != input.dim() - 1 or value.shape[0] != input.shape[1]:
+        return False
+    return all(size == 1 for size in value.shape[1:])
+
+
+def check_all_positive(caller: str, **tensors: Tensor) -> None:
+    """Refuse what is 0, negative or NaN, where looking costs nothing.
+
+    Not on a GPU, which would have to be waited for, nor where values are not known yet.
+    """
+    for name, value in tensors.items():
+        if not _is_readable(value):
+            continue
+        smallest = value.detach().min().item() if value.numel() else 1.0
+        if not smallest > 0:  # also for NaN
+            raise ValueError(
+                f"{caller} needs positive numbers as {name}, got {smallest}: the root of "
+                f"x^2 + {name} would be 0 or NaN. Learn log {name}, as layers.DyISRU does."
+            )
+
+
+def _is_readable(value: Tensor) -> bool:
+    """Whether its values can be looked at, without a wait and without changing what is recorded."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return False
+    if type(value) not in (Tensor, torch.nn.Parameter) or value.device.type != "cpu":
+        return False
+    return not torch._C._functorch.is_functorch_wrapped_tensor(value)
 
 
 def normalized_dims(caller: str, v: Tensor, g: Tensor, dim: int | None) -> list[int]:

@@ -34,8 +34,8 @@ def dyt(
     Args:
         input: any shape.
         alpha: one number, shape () or (1,).
-        weight, bias: broadcastable to input: (D,) for its last dimension, (C, 1, 1) for channels of
-            images.
+        weight, bias: (D,), or the shape of input's last dimensions; or (C, 1, 1) for the channels
+            of images (N, C, H, W), and likewise for other (N, C, ...).
         scale: a positive number.
     Returns: input's shape and dtype.
     Raises: as functional.dyt; MismatchError (more than one alpha), RuntimeError
@@ -72,7 +72,7 @@ def dyisru(
         input: any shape; at plus and minus infinity the limit is given, where functional has NaN.
         c: one positive number, shape () or (1,). Not checked: a layer keeps it positive by
             construction.
-        weight, bias: broadcastable to input, as in dyt.
+        weight, bias: as in dyt.
         scale: None means sqrt(D), D the size of weight, or without one of input's last dimension (1
             if it has none, or has no features).
     Returns: input's shape and dtype.

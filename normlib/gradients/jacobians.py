@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from normlib.functional.validation import (
+    check_all_positive,
     check_batch,
     check_broadcast,
     check_channel_tensors,
@@ -200,6 +201,7 @@ def dyisru_jacobian(
     """
     check_rows("dyisru_jacobian", input)
     check_broadcast("dyisru_jacobian", input, c=c, weight=weight, bias=bias)
+    check_all_positive("dyisru_jacobian", c=c)
     level = isru_scale(input, weight, scale)
     check_positive("dyisru_jacobian", scale=level)
     slope = isru_slope(accumulate(input), c, level)

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from normlib.functional.validation import (
+    check_all_positive,
     check_broadcast,
     check_dim,
     check_floating,
@@ -99,13 +100,14 @@ def dyisru_backward(
     >>> dx, dc
     (tensor([0.5000, 0.3578, 0.0071]), tensor(-0.0519))
 
-    c must be positive: NaN otherwise, as in the forward. scale None means sqrt(D), D the size of
+    c must be positive, as in the forward. scale None means sqrt(D), D the size of
     weight, or without one of input's last dimension.
     Raises: as functional.dyisru; RuntimeError (grad_output's shape).
     Source: derived from Stollenwerk 2025 (arXiv 2503.21708).
     """
     check_floating("dyisru_backward", input)
     check_broadcast("dyisru_backward", input, c=c, weight=weight, bias=bias)
+    check_all_positive("dyisru_backward", c=c)
     level = isru_scale(input, weight, scale)
     check_positive("dyisru_backward", scale=level)
     check_gradient("dyisru_backward", grad_output, input)

@@ -5,6 +5,7 @@ torch's kind of error, or ValueError where torch says nothing; with the fix.
 import functools
 import itertools
 
+import numpy
 import pytest
 import torch
 
@@ -213,6 +214,24 @@ def test_normalized_shape_must_be_the_last_dimensions_as_a_tuple(shape):
         assert_rejected(
             lambda lib, norm=norm: getattr(lib.F, norm)(X, shape), str(shape).strip("()")
         )
+
+
+@pytest.mark.parametrize(
+    "shape", [torch.tensor([5]), torch.tensor(5), numpy.array([5]), {5}, (True,)], ids=str
+)
+def test_normalized_shape_is_no_tensor_array_or_set(shape):
+    """Each would do as a sequence of sizes, but for the last; torch refuses them all."""
+    for norm in ("layer_norm", "rms_norm"):
+        assert_rejected(lambda lib, norm=norm: getattr(lib.F, norm)(X, shape), repr(shape))
+    assert error_of(lambda lib: lib.F.layer_norm(X, (torch.tensor(5),)), OURS) is None  # as torch
+    assert error_of(lambda lib: lib.F.layer_norm(X, [numpy.int64(5)]), OURS) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64], ids=str)
+def test_a_gain_of_rms_norm_has_a_floating_type(dtype):
+    """torch converts it, a complex one with a warning that its imaginary part is lost."""
+    weight = torch.ones(5).to(dtype)
+    assert_rejected(lambda lib: lib.F.rms_norm(X, (5,), weight), "weight", str(dtype))
 
 
 def test_a_weight_that_is_no_tensor_is_rejected():

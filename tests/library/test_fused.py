@@ -140,11 +140,9 @@ def test_blocks_of_any_size_give_the_same(block, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
-@pytest.mark.parametrize(
-    "size", [(), (1,), (5,), (1, 5), (3, 1), (4, 1, 1), (1, 4, 1, 1), (2, 4, 3, 5)], ids=str
-)
+@pytest.mark.parametrize("size", [(5,), (3, 5), (4, 3, 5), (4, 1, 1), (2, 4, 3, 5)], ids=str)
 @pytest.mark.parametrize("name", CURVES)
-def test_weights_of_any_shape_that_broadcasts(name, size, dtype):
+def test_weights_of_features_and_of_channels(name, size, dtype):
     x, weight, bias = (
         draw(2, 4, 3, 5, dtype=dtype) - 1,
         draw(*size, seed=1, dtype=dtype),

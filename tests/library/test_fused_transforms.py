@@ -313,7 +313,7 @@ for run, *tensors in (
     (lambda lib: lambda x, w: lib.rms_norm(x, (4,), w, 1e-3), draw(5, 3, 8)[..., ::2], draw(4)),
     (lambda lib: lambda x: lib.rms_norm(x, (4,), None, 1e-3), draw(0, 4)),
     (lambda lib: lambda *t: lib.dyt(*t, 2.0), draw(3, 4), c, draw(4), draw(4, seed=1)),
-    (lambda lib: lambda *t: lib.dyisru(*t), draw(2, 4, 3), c, draw(4, 1), draw(1, 4, 1)),
+    (lambda lib: lambda *t: lib.dyisru(*t), draw(2, 4, 3), c, draw(4, 1), draw(4, 1)),
     (lambda lib: lambda x, c: lib.dyisru(x, c, scale=2.0), draw(2, 3), c),
 ):
     dy = draw(*tensors[0].shape, seed=9)

@@ -63,6 +63,85 @@ def test_parameters_that_do_not_fit_are_refused(function):
         function(x, 0.5)
 
 
+ONE = torch.tensor(1.0)
+CURVES = {  # of input, weight and bias
+    "dyt": lambda x, *affine: functional.dyt(x, ONE, *affine),
+    "dyisru": lambda x, *affine: functional.dyisru(x, ONE, *affine, scale=1.0),
+    "derf": lambda x, *affine: functional.derf(x, ONE, 0 * ONE, *affine),
+}
+PER_FEATURE = {  # shape of the input: shapes of a gain that are taken
+    (2, 3, 6): [(6,), (3, 6), (2, 3, 6), (3, 1)],
+    (2, 4, 3, 5): [(5,), (3, 5), (4, 1, 1)],
+    (5, 4): [(4,), (5, 4)],
+    (): [()],
+}
+NOT_PER_FEATURE = {  # that broadcast as well, and are one number for all, or one a row
+    (2, 3, 6): [(), (1,), (1, 1), (1, 6), (2, 1, 1), (2, 3, 1), (1, 3, 6)],
+    (2, 4, 3, 5): [(3, 1), (1, 5), (1, 4, 1, 1), (2, 1, 1, 1)],
+    (5, 4): [(1, 4), (5, 1)],
+}
+
+
+def each(table):
+    return [(shape, size) for shape, sizes in table.items() for size in sizes]
+
+
+@pytest.mark.parametrize(("shape", "size"), each(PER_FEATURE), ids=str)
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+def test_a_gain_per_feature_or_channel_is_taken(curve, shape, size):
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    gain = torch.full(size, 2.0)
+    assert torch.equal(curve(x, gain), 2 * curve(x))
+    assert torch.equal(curve(x, None, gain), curve(x) + 2)
+
+
+@pytest.mark.parametrize(("shape", "size"), each(NOT_PER_FEATURE), ids=str)
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+def test_a_gain_that_only_broadcasts_is_refused(curve, shape, size):
+    """As a norm refuses it: a transposed gain is no other model."""
+    x = torch.ones(shape)
+    for affine in ([torch.ones(size)], [None, torch.ones(size)]):
+        with pytest.raises(RuntimeError, match=r"Give one entry per feature"):
+            curve(x, *affine)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64], ids=str)
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+def test_a_gain_without_a_floating_type_is_refused(curve, dtype):
+    bad = torch.ones(4).to(dtype)
+    for affine in ([bad], [None, bad]):
+        with pytest.raises(RuntimeError, match=rf"(weight|bias) of 16, 32 .* got {dtype}\. Call"):
+            curve(torch.ones(5, 4), *affine)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64], ids=str)
+@pytest.mark.parametrize("function", LEARNED)
+def test_a_number_without_a_floating_type_is_refused(function, dtype):
+    with pytest.raises(RuntimeError, match=rf"needs (alpha|c) of 16, 32 .* got {dtype}\. Call"):
+        function(torch.ones(5, 4), torch.ones(1).to(dtype))
+    with pytest.raises(RuntimeError, match=rf"needs shift of 16, 32 .* got {dtype}\. Call"):
+        functional.derf(torch.ones(5, 4), torch.ones(1), torch.ones(1).to(dtype))
+
+
+@pytest.mark.parametrize("c", [0.0, -1.0, math.nan, [2.0, -1.0]], ids=str)
+def test_a_c_that_is_not_positive_is_refused(c):
+    with pytest.raises(ValueError, match=r"^dyisru needs positive numbers as c, .* Learn log c"):
+        functional.dyisru(torch.zeros(3, 2), torch.tensor(c))
+    with pytest.raises(ValueError, match="needs positive numbers as c"):
+        functional.dyisru(torch.zeros(3, 2), torch.nn.Parameter(torch.tensor(c)))
+
+
+def test_a_c_whose_values_are_not_known_is_not_looked_at():
+    """In compiled code, of a batch under vmap, without data: NaN comes out, and no error."""
+    x = torch.zeros(3, 2)
+    negative = torch.tensor([-1.0])
+    compiled = torch.compile(functional.dyisru, backend="eager", fullgraph=True)
+    assert compiled(x, negative).isnan().all()
+    of_two = torch.vmap(functional.dyisru, in_dims=(None, 0))(x, torch.tensor([[4.0], [-1.0]]))
+    assert of_two[0].isfinite().all() and of_two[1].isnan().all()
+    assert functional.dyisru(x.to("meta"), negative.to("meta")).shape == x.shape
+
+
 # Layers
 
 

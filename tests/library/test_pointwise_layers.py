@@ -206,7 +206,8 @@ def test_c_stays_positive_after_steps_of_any_size(sign, lr, dtype):
 
 def test_a_plain_c_would_not():
     layer, x = layers.DyISRU(4), draw(16, 4, dtype=torch.float32)
-    assert functional.dyisru(x, torch.tensor([-20.0])).isnan().all()
+    with pytest.raises(ValueError, match="needs positive numbers as c, got -20"):
+        functional.dyisru(x, torch.tensor([-20.0]))
     with torch.no_grad():
         layer.log_c.fill_(-20.0)
     assert bool((layer.c > 0).all()) and bool(layer(x).isfinite().all())
