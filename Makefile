@@ -21,7 +21,7 @@ CANDIDATES := $(if $(PYTHON),"$(PYTHON)",python3 python3.14 python3.13 python3.1
 
 PYTEST := $(VENV_PYTHON) -m pytest -p tools.faster_imports
 # What takes seconds and seldom finds anything runs in make test-portable; pyproject.toml says what.
-QUICK := -m "not slow and not selftest"
+QUICK := -m "not slow and not selftest and not clock"
 # One thread a worker: two workers with two threads each would wait for each other.
 PARALLEL := -n $(WORKERS) --dist loadfile
 STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_pages.py tests/test_named_things.py tests/test_contents.py tests/test_sources_page.py tests/test_course_map.py tests/test_layering.py tests/equations/test_equations.py tests/equations/test_lines.py tests/test_deck_formulas.py tests/notebooks/test_notebooks.py

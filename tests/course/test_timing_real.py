@@ -32,6 +32,7 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.mark.clock
 def test_a_planted_slow_down_is_found_and_a_twin_is_not(one_thread):
     contenders = {"one": workload(40), "twin": workload(40), "slow": workload(52)}
     for rounds in (150, 600, 2400):
