@@ -10,6 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
+from editions import derivations
 from editions.equations import equations, label
 from editions.exercises import sheet
 from editions.interactive import places
@@ -120,11 +121,17 @@ def prepared_notebook(path: Path, root: Path, figures: list[dict]) -> str:
     return json.dumps(stored | {"cells": cells}, ensure_ascii=False)
 
 
-def prepared_reference(path: Path, root: Path) -> str:
-    markdown = link_stated(mend_links(path.read_text("utf-8"), path, root))
+def prepared_reference(markdown: str, page: Path, root: Path) -> str:
+    markdown = link_stated(mend_links(markdown, page, root))
     markdown = ANCHOR.sub(r"[]{#\1}", markdown)
     markdown = ENTRY.sub(lambda match: f"({label(match[1])})=\n{match[0]}", markdown)
     return link_tags(markdown)
+
+
+def reference_pages(notebooks: Path) -> dict[Path, str]:
+    """The pages of the folder reference, and the derivations of every lesson."""
+    stored = {path: path.read_text("utf-8") for path in sorted(notebooks.glob("reference/*.md"))}
+    return stored | derivations.pages(notebooks)
 
 
 def write(path: Path, text: str) -> None:
@@ -200,8 +207,9 @@ def prepare(target: Path, notebooks: Path = NOTEBOOKS) -> None:
         figures = interactive.get(str(inside.with_suffix("")), [])
         write(target / inside, prepared_notebook(path, notebooks, figures))
         copy(path, target / FILES / "notebooks" / inside)
-    for path in sorted(notebooks.glob("reference/*.md")):
-        write(target / path.relative_to(notebooks), prepared_reference(path, notebooks))
+    for path, markdown in reference_pages(notebooks).items():
+        text = prepared_reference(markdown, path, notebooks)
+        write(target / path.relative_to(notebooks), text)
     for pattern in ("reference/*.png", "reference/*.svg", "records/*.json"):
         for path in sorted(notebooks.glob(pattern)):
             copy(path, target / path.relative_to(notebooks))

@@ -1,10 +1,15 @@
-"""The printable derivations are what tools/derivations.py makes of the lessons."""
+"""The derivations of a lesson on a page for print; those that a lesson links to are stored."""
 
 import json
+import re
 
 import derivations as tool
 import pytest
 import reference
+
+from editions import prepare
+from editions.derivations import page
+from editions.notebook import Notebook
 
 RENEW = "run: .venv/bin/python tools/derivations.py"
 
@@ -18,9 +23,20 @@ def test_the_pages_are_what_the_tool_makes():
     assert not differ, f"{sorted(differ)} are not up to date: {RENEW}"
 
 
-def test_no_page_has_a_tag_without_an_entry():
-    for path, text in tool.pages().items():
-        assert "equations.md#)" not in text, f"{path.name}: a tag is not in equations.md"
+def test_the_web_edition_has_a_page_of_every_lesson_that_derives_something():
+    on_the_web = {path.name for path in prepare.reference_pages(prepare.NOTEBOOKS)}
+    derive = {
+        f"derivation_{number}.md"
+        for number, path in reference.lessons().items()
+        if re.search(r'"tags": \[\s*"derivation"', path.read_text("utf-8"))
+    }
+    assert len(derive) > len(tool.pages()) > 0
+    assert derive <= on_the_web
+
+
+def test_in_the_folder_a_tag_leads_to_its_equation():
+    link = "**[EQ-RMS](equations.md#eq-rms--root-mean-square-normalization)**"
+    assert tool.with_links("**[EQ-RMS]**\n$$") == f"{link}\n$$"
 
 
 CELL = """## The norm
@@ -43,7 +59,7 @@ See [A154](reference/claims.md#A154) and [lesson 03](03_rms_norm.ipynb).
 </details>"""
 PAGE = """## The norm
 
-**[EQ-RMS](equations.md#eq-rms--root-mean-square-normalization)**
+**[EQ-RMS]**
 $$
 r = 1
 $$
@@ -55,7 +71,8 @@ See [A154](claims.md#A154) and [lesson 03](../03_rms_norm.ipynb)."""
 
 def markdown(text, *tags):
     metadata = {"tags": list(tags)} if tags else {}
-    return {"cell_type": "markdown", "metadata": metadata, "source": text}
+    name = str(hash(text))
+    return {"cell_type": "markdown", "id": name, "metadata": metadata, "source": text}
 
 
 @pytest.fixture
@@ -63,12 +80,12 @@ def written(tmp_path):
     def write(*cells):
         path = tmp_path / "04_toy.ipynb"
         path.write_text(json.dumps({"cells": cells}), "utf-8")
-        return tool.page(path)
+        return page(Notebook(path))
 
     return write
 
 
-def test_a_page_shows_what_was_folded_and_links_the_tags(written):
+def test_a_page_shows_what_was_folded(written):
     text = written(markdown("# 04 · A toy"), markdown(CELL, "derivation"))
     assert text.startswith("# Derivations of lesson 04 · A toy\n")
     assert text.endswith(PAGE + "\n")

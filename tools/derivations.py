@@ -1,89 +1,35 @@
-"""Write notebooks/reference/derivation_NN.md:
-the derivations of each lesson, every line, no code, to be printed.
+"""Write notebooks/reference/derivation_NN.md, the derivations of a lesson on one page to print.
 
-A lesson marks its Markdown cells that carry a derivation with the tag `derivation`. On the page
-what is folded lies open, hints are left out, an equation's tag links to its entry, and a heading
-says from which section of the lesson a cell comes.
+The web edition makes the page of every lesson; here stand those that a lesson links to, for who
+reads it elsewhere.
 """
 
-import json
 import re
+import sys
 from pathlib import Path
 
 import files
 import reference
 
-TAG = "derivation"
-HEAD = """# Derivations of lesson {title}
+sys.path.insert(0, str(reference.ROOT))
 
-Every line of what [the lesson](../{file}) derives, without its code: for paper.
-Made from the lesson by `tools/derivations.py`: edit the lesson, not this page.
-"""
-HINT = re.compile(r"<details>\s*<summary>\s*Hint.*?</details>\n*", re.S)
-SUMMARY = re.compile(r"<details>\s*<summary>\s*(?:<b>)?(.+?)(?:</b>)?\s*</summary>")
-EQUATION = re.compile(r"\*\*\[(EQ-[A-Z0-9-]+)\]\*\*")
-LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s]+)\)")
-HEADING = re.compile(r"^##+ .+$", re.M)
+from editions import derivations
 
-
-def cells(lesson: Path) -> list[dict]:
-    found = json.loads(lesson.read_text("utf-8"))["cells"]
-    return [cell for cell in found if cell["cell_type"] == "markdown"]
-
-
-def is_derivation(cell: dict) -> bool:
-    return TAG in cell["metadata"].get("tags", [])
-
-
-def unfolded(text: str) -> str:
-    """The text without hints, and with everything else that was folded in the open."""
-    text = SUMMARY.sub(r"**\1**", HINT.sub("", text))
-    return re.sub(r"</details>\n?", "", text)
-
-
-def linked(text: str, anchors: dict[str, str]) -> str:
-    """Equation tags as links; links of the lesson as seen from the folder reference."""
-    text = EQUATION.sub(lambda m: f"**[{m[1]}](equations.md#{anchors.get(m[1], '')})**", text)
-    return LINK.sub(lambda m: f"]({seen_from_reference(m[1])})", text)
-
-
-def seen_from_reference(target: str) -> str:
-    if target.startswith("equations.md#"):
-        return target
-    if target.startswith("reference/"):
-        return target.removeprefix("reference/")
-    return f"../{target}"
-
-
-def page(lesson: Path) -> str | None:
-    """The page of a lesson, or None if it marks no cell."""
-    parts = []
-    title = ""
-    heading = None  # the last one above that is not on the page
-    anchors = reference.equations()
-    for cell in cells(lesson):
-        text = "".join(cell["source"])
-        title = title or text.splitlines()[0].removeprefix("# ")
-        headings = HEADING.findall(text)
-        if is_derivation(cell):
-            if heading and not text.startswith("#"):
-                parts.append(heading)
-            parts.append(linked(unfolded(text), anchors).strip())
-            heading = None
-        elif headings:
-            heading = headings[-1]
-    if not parts:
-        return None
-    return "\n\n".join([HEAD.format(title=title, file=lesson.name).strip(), *parts]) + "\n"
+LINK = re.compile(r"\]\(reference/(derivation_\w+\.md)\)")
+TAG = re.compile(r"\*\*\[(EQ-[A-Z0-9-]+)\]\*\*")
 
 
 def pages() -> dict[Path, str]:
-    """Path of each page, and what stands on it."""
-    made = {
-        reference.REFERENCE / f"derivation_{number}.md": page(lesson)
-        for number, lesson in reference.lessons().items()
-    }
-    return {path: text for path, text in made.items() if text}
+    """Path of each page that a lesson links to, and what stands on it."""
+    lessons = [path.read_text("utf-8") for path in reference.lessons().values()]
+    linked = {name for lesson in lessons for name in LINK.findall(lesson)}
+    made = derivations.pages(reference.ROOT / "notebooks")
+    return {path: with_links(text) for path, text in made.items() if path.name in linked}
+
+
+def with_links(page: str) -> str:
+    """Each tag leads to its equation; on the web the extension does this."""
+    return TAG.sub(lambda match: f"**{reference.equation_link(match[1])}**", page)
 
 
 def main() -> None:

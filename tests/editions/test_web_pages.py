@@ -5,7 +5,7 @@ from urllib.parse import unquote, urldefrag, urlparse
 
 import pytest
 
-from editions import predictions
+from editions import predictions, prepare
 from tests.editions.conftest import ROOT
 from tests.editions.site import (
     CONTRAST,
@@ -58,7 +58,7 @@ def every(visits, read):
 
 def test_every_notebook_and_reference_page_is_a_page(site):
     made_from = [*NOTEBOOKS.glob("*.ipynb"), *NOTEBOOKS.glob("solutions/*.ipynb")]
-    made_from += NOTEBOOKS.glob("reference/*.md")
+    made_from += prepare.reference_pages(NOTEBOOKS)
     wanted = [path.relative_to(NOTEBOOKS).with_suffix(".html") for path in made_from]
     assert len(wanted) > 30
     assert [str(page) for page in wanted if not (site / page).is_file()] == []
