@@ -33,7 +33,6 @@ WHOLE = [  # quick, and about all lessons at once
     "tests/test_pages.py",
     "tests/test_readme.py",
     "tests/test_sources_page.py",
-    "tests/test_symbols.py",
 ]
 
 

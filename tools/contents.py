@@ -14,7 +14,6 @@ from reference import PROGRAM, REFERENCE, ROOT
 
 DATA = REFERENCE / "contents.yaml"
 CELLS = REFERENCE / "cells.txt"
-MADE_FROM_LESSONS = ("derivation_*.md", "symbols.md")
 LECTURES = ROOT / "lectures" / "README.md"
 HEAD = """# What stands on the pages: table rows, list items and paragraphs under each heading.
 # Made by tools/contents.py. A number that falls in a diff is something that a page has lost.
@@ -29,7 +28,7 @@ Contents = dict[str, dict[str, int]]
 
 def pages() -> list[Path]:
     """The pages that a person edits, or the data behind them."""
-    made = {path for pattern in MADE_FROM_LESSONS for path in REFERENCE.glob(pattern)}
+    made = set(REFERENCE.glob("derivation_*.md"))
     return [*sorted(set(REFERENCE.glob("*.md")) - made), LECTURES]
 
 

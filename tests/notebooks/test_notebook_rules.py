@@ -227,6 +227,10 @@ FAULTS = [  # (the rule, the fault)
     ),
     ("measured_numbers", source("title", "Falls to 0.12.")),
     (
+        "letters_have_one_meaning",
+        source("title", "Symbols: $c$ a channel; $d$ a row.\n\nSymbols: $c_{i}$ a constant."),
+    ),
+    (
         "measured_numbers",
         source("title", "Falls to 5.125, reported below.\n\nOr to 7.25.\n- or 6.75"),
     ),
