@@ -23,7 +23,7 @@ HEADING = re.compile(r"^##+ .+$", re.M)
 
 
 def pages(notebooks: Path) -> dict[Path, str]:
-    """The page of each lesson that marks a cell, and its place: reference/derivation_02.md."""
+    """The page of each lesson that marks a cell, and its place: reference/derivation_NN.md."""
     found = {}
     for path in sorted(notebooks.glob("[0-9][0-9]*_*.ipynb")):
         number = path.name.partition("_")[0]
