@@ -72,6 +72,14 @@ def channel_affine(
     return affine(xhat, gain, shift).to(input.dtype)
 
 
+def laid_out(output: Tensor, input: Tensor) -> Tensor:
+    """The output in memory as torch's kernels leave it: channels_last as input, or contiguous."""
+    is_image = input.dim() in (4, 5) and not input.is_contiguous()
+    if is_image and input.movedim(1, -1).is_contiguous():
+        return output.movedim(1, -1).contiguous().movedim(-1, 1)  # vmap knows no memory_format
+    return output.contiguous()
+
+
 @overridable
 def per_channel(vector: Tensor, input: Tensor) -> Tensor:
     """(C,) as it broadcasts to an input (N, C, ...)."""

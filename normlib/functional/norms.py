@@ -10,6 +10,7 @@ from normlib.functional.arithmetic import (
     accumulate,
     affine,
     channel_affine,
+    laid_out,
     nan_where_infinite,
     normalize_with,
     standardize,
@@ -79,7 +80,8 @@ def batch_norm(
     check_running("batch_norm", running_mean, running_var, needed=not training)
     if not training:
         assert running_mean is not None and running_var is not None  # check_running
-        return normalize_with(input, running_mean, running_var, weight, bias, eps)
+        output = normalize_with(input, running_mean, running_var, weight, bias, eps)
+        return laid_out(output, input)
 
     check_batch("batch_norm", input)
     dims = [0, *range(2, input.dim())]
@@ -90,7 +92,7 @@ def batch_norm(
         unbiased = var * (count / (count - 1))
         update_running(running_mean, mean.flatten(), momentum)
         update_running(running_var, unbiased.flatten(), momentum)
-    return output
+    return laid_out(output, input)
 
 
 @overridable
@@ -123,7 +125,7 @@ def layer_norm(
     check_eps("layer_norm", eps)
     xhat, _, var = standardize(accumulate(input), dims, eps)  # var: (..., 1)
     xhat = nan_where_infinite(xhat, var)
-    return affine(xhat, weight, bias).to(input.dtype)
+    return affine(xhat, weight, bias).to(input.dtype).contiguous()
 
 
 @overridable
@@ -158,7 +160,8 @@ def rms_norm(
     check_eps("rms_norm", eps)
     mean_square = x.square().mean(dims, keepdim=True)  # (..., 1)
     rstd = torch.rsqrt(mean_square + eps)
-    return affine(x * rstd, weight, None).to(input.dtype)
+    output = affine(x * rstd, weight, None).to(input.dtype)
+    return laid_out(output, input)
 
 
 @overridable
@@ -195,7 +198,8 @@ def group_norm(
     groups = accumulate(input).reshape(input.shape[0], num_groups, group_size)  # (N, G, ...)
     xhat, _, var = standardize(groups, [-1], eps)  # var: (N, G, 1)
     xhat = nan_where_infinite(xhat, var).reshape(input.shape)  # (N, C, ...)
-    return channel_affine(xhat, weight, bias, input)
+    output = channel_affine(xhat, weight, bias, input)
+    return laid_out(output, input)
 
 
 @overridable
@@ -237,7 +241,8 @@ def instance_norm(
     check_running("instance_norm", running_mean, running_var, needed=not use_input_stats)
     if not use_input_stats:
         assert running_mean is not None and running_var is not None  # check_running
-        return normalize_with(input, running_mean, running_var, weight, bias, eps)
+        output = normalize_with(input, running_mean, running_var, weight, bias, eps)
+        return output.contiguous()
 
     check_positions("instance_norm", input)
     dims = list(range(2, input.dim()))
@@ -248,4 +253,4 @@ def instance_norm(
         unbiased = var * (positions / (positions - 1))
         update_running(running_mean, mean.flatten(1).mean(0), momentum)
         update_running(running_var, unbiased.flatten(1).mean(0), momentum)
-    return output
+    return output.contiguous()

@@ -75,6 +75,29 @@ def test_any_layout_and_constant_input_equal_torch(norm, layout):
     assert_equals_torch(norm, x, *parameters(norm, SMALL[norm]))
 
 
+def channels_last(*shape):
+    return draw(*shape).movedim(1, -1).contiguous().movedim(-1, 1)
+
+
+FORMATS = {  # of images and volumes
+    "contiguous": draw,
+    "channels_last": channels_last,
+    "transposed": lambda *shape: draw(*shape[:-2], shape[-1], shape[-2]).mT,
+    "a part": lambda *shape: torch.cat([draw(*shape), draw(*shape)], -1)[..., shape[-1] :],
+}
+
+
+@pytest.mark.parametrize("made", FORMATS)
+@pytest.mark.parametrize("shape", [(3, 4, 2, 5), (2, 4, 3, 2, 5)], ids=["image", "volume"])
+@pytest.mark.parametrize("norm", NORMS)
+def test_an_output_lies_in_memory_as_torchs(norm, shape, made):
+    x = FORMATS[made](*shape)
+    ours, theirs = (
+        apply(library, norm, x, *parameters(norm, shape)) for library in (functional, F)
+    )
+    assert ours.stride() == theirs.stride()
+
+
 @pytest.mark.parametrize("empty", ["batch", "last"])
 @pytest.mark.parametrize("norm", NORMS)
 def test_an_empty_input_gives_an_empty_output_and_zero_gradients_for_the_parameters(norm, empty):

@@ -51,6 +51,19 @@ def test_inside_a_traced_model_a_layer_is_one_node(name):
         assert layer.num_batches_tracked == 2
 
 
+# all are deprecated; layers/__init__.py says which of them takes these layers
+@pytest.mark.filterwarnings("ignore:.torch.jit.(script|trace):DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("name", LAYERS)
+def test_torch_jit_traces_a_layer_and_refuses_to_script_it(name):
+    layer, x = made(name)
+    traced = torch.jit.trace(layer, (x,), check_trace=False)
+    fresh = made(name)[0]
+    assert torch.equal(traced(x), fresh(x))
+    with pytest.raises((RuntimeError, torch.jit.frontend.NotSupportedError)):
+        torch.jit.script(layer)
+
+
 @pytest.mark.parametrize("name", sorted(LAYERS.keys() - READS_RANK))
 def test_a_layer_alone_is_traced_too(name):
     layer, x = made(name)
