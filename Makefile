@@ -24,9 +24,9 @@ PYTEST := $(VENV_PYTHON) -m pytest -p tools.faster_imports
 QUICK := -m "not slow and not selftest and not clock"
 # One thread a worker: two workers with two threads each would wait for each other.
 PARALLEL := -n $(WORKERS) --dist loadfile
-STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_pages.py tests/test_named_things.py tests/test_contents.py tests/test_sources_page.py tests/test_course_map.py tests/test_layering.py tests/equations/test_equations.py tests/equations/test_lines.py tests/test_deck_formulas.py tests/notebooks/test_notebooks.py
+STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_pages.py tests/test_named_things.py tests/test_contents.py tests/test_made_pages.py tests/test_sources_page.py tests/test_course_map.py tests/test_layering.py tests/equations/test_equations.py tests/equations/test_lines.py tests/test_deck_formulas.py tests/notebooks/test_notebooks.py
 
-.PHONY: lab web lectures test lint check test-editions notebooks experiments bench test-portable environment
+.PHONY: lab web lectures test lint check test-editions notebooks pages experiments bench test-portable environment
 
 lab: environment
 	@$(VENV_PYTHON) tools/lab.py $(LAB_ARGS)
@@ -52,10 +52,14 @@ check: lint
 	$(VENV_PYTHON) tools/density.py
 	$(PYTEST) -q $(QUICK) $(STATIC_TESTS)
 
+# Stored outputs, and what is made of them.
 notebooks: environment
 	$(VENV_PYTHON) tools/notebooks.py
-	$(VENV_PYTHON) tools/hero.py
-	$(VENV_PYTHON) tools/derivations.py
+	$(VENV_PYTHON) tools/pages.py
+
+# What is made of the lessons or of data: claims, sources, glossary, contents, map, derivations, the README's picture.
+pages: environment
+	$(VENV_PYTHON) tools/pages.py
 
 experiments: environment
 	OMP_NUM_THREADS=1 $(VENV_PYTHON) tools/experiments.py --workers $(WORKERS)

@@ -1,24 +1,25 @@
 """What a failing test tells: where, what is wrong there, what to edit, which command renews it."""
 
 from collections.abc import Iterable
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 END = "(the end)"
-SHOWN = 100  # characters of a line that differs
+SHOWN = 100  # characters of a line, round the place where it differs
+RENEW = "make pages"
 
 
 def said(where: str | Path, what: str, *, edit: str = "", run: str = "") -> str:
-    """The message; `run` is a tool with its arguments, such as tools/claims.py."""
+    """The message; `run` is a command, such as make pages."""
     place = where.relative_to(ROOT).as_posix() if isinstance(where, Path) else where
     steps = []
     if edit:
         steps.append(f"Edit {edit}.")
     if run:
-        steps.append(f"Run: .venv/bin/python {run}")
+        steps.append(f"Run: {run}")
     return " ".join([f"{place}: {what}.", *steps])
 
 
@@ -34,13 +35,19 @@ def fail_if_any(faults: Iterable[str]) -> None:
         pytest.fail("\n".join(found), pytrace=False)
 
 
-def same_as_made(page: Path, made: str, *, run: str, edit: str = "") -> None:
-    """Fail, with the first line that differs, unless the stored page is what its tool makes."""
-    stored = page.read_text("utf-8") if page.is_file() else ""
-    lines = zip_longest(stored.splitlines(), made.splitlines(), fillvalue=END)
+def same_as_made(path: Path, made: str | bytes) -> None:
+    """Fail, with the first line that differs, unless the file is what `make pages` makes."""
+    if not path.is_file():
+        fail(path, "it is not there", run=RENEW)
+    if isinstance(made, bytes):
+        if path.read_bytes() != made:
+            fail(path, "it is another picture than the lesson's", run=RENEW)
+        return
+    lines = zip_longest(path.read_text("utf-8").splitlines(), made.splitlines(), fillvalue=END)
     for number, (there, wanted) in enumerate(lines, 1):
         if there != wanted:
-            what = (
-                f"line {number} is {there[:SHOWN]!r}, and {run.split()[0]} makes {wanted[:SHOWN]!r}"
-            )
-            fail(page, what, edit=edit, run=run)
+            pairs = zip(there, wanted, strict=False)
+            same = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+            shown = slice(max(0, same - SHOWN // 2), same + SHOWN // 2)
+            what = f"line {number} has {there[shown]!r}, and {RENEW} makes {wanted[shown]!r}"
+            fail(path, what, run=RENEW)

@@ -1,4 +1,4 @@
-"""The drawn map is the page's, and the table of the layers says what the layers do."""
+"""The map draws every lesson, and the table of the layers says what the layers do."""
 
 import json
 import re
@@ -59,11 +59,6 @@ def sizes(tensors):
     single = sum(tensor.numel() for tensor in tensors if tensor.numel() < FEATURES)
     parts = [f"{wide if wide > 1 else ''}D"] * (wide > 0) + [str(single)] * (single > 0)
     return " + ".join(parts) or "0"
-
-
-def test_the_drawn_map_is_that_of_the_page():
-    """After a new lesson: `python tools/course_map.py`."""
-    assert course_map.PICTURE.read_text("utf-8") == course_map.drawing(PAGE)
 
 
 def test_the_map_draws_every_lesson():

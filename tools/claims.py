@@ -1,10 +1,7 @@
-"""Write notebooks/reference/claims.md from claims.yaml,
-or with --check say whether it is up to date.
-"""
+"""Makes notebooks/reference/claims.md of claims.yaml, for `make pages`."""
 
-import sys
+from pathlib import Path
 
-import files
 import yaml
 from reference import REFERENCE, equation_link, lessons
 from reference import row as table_row
@@ -24,7 +21,7 @@ The five articles that this course is made from make {count} checkable claims;
 [sources.md](sources.md) says which articles they are. Here each claim stands in our words, with a
 verdict, with what holds in its place, and with the place where the course shows or tests it.
 Lessons cite a claim by its id.
-Made from `claims.yaml` by `tools/claims.py`: edit the data, not this page.
+Made from `claims.yaml` by `make pages`: edit the data, not this page.
 
 | verdict | meaning | claims |
 | --- | --- | --- |
@@ -83,12 +80,5 @@ def page() -> str:
     return "".join(parts)
 
 
-def main(arguments: list[str]) -> int:
-    if arguments == ["--check"]:
-        return int(PAGE.read_text("utf-8") != page())
-    files.write(PAGE, page())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def made() -> dict[Path, str]:
+    return {PAGE: page()}

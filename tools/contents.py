@@ -1,4 +1,4 @@
-"""Write what pages and notebooks hold: notebooks/reference/contents.yaml and cells.txt beside it.
+"""Makes notebooks/reference/contents.yaml and cells.txt for `make pages`: what there is to lose.
 
 For each heading of a reference page the first file has the number of table rows, list items and
 paragraphs under it; for each notebook the second has its cells in their order, with their tags. A
@@ -16,10 +16,10 @@ DATA = REFERENCE / "contents.yaml"
 CELLS = REFERENCE / "cells.txt"
 LECTURES = ROOT / "lectures" / "README.md"
 HEAD = """# What stands on the pages: table rows, list items and paragraphs under each heading.
-# Made by tools/contents.py. A number that falls in a diff is something that a page has lost.
+# Made by `make pages`. A number that falls in a diff is something that a page has lost.
 """
 CELLS_HEAD = """# The cells of each notebook in their order, with their tags.
-# Made by tools/contents.py. A line that goes in a diff is a cell, or a tag, that is lost or moved.
+# Made by `make pages`. A line that goes in a diff is a cell, or a tag, that is lost or moved.
 """
 OF_ITS_OWN = re.compile(r"\||(?:[-*]|\d+\.) ")  # how a row of a table and an item of a list begin
 LINE_BELOW_THE_HEAD = re.compile(r"[|: -]+")
@@ -87,11 +87,6 @@ def cells() -> str:
     return "".join(lines)
 
 
-def write() -> None:
+def made() -> dict[Path, str]:
     listed = yaml.safe_dump(current(), allow_unicode=True, sort_keys=False, width=1000)
-    DATA.write_text(HEAD + listed, encoding="utf-8")
-    CELLS.write_text(cells(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write()
+    return {DATA: HEAD + listed, CELLS: cells()}

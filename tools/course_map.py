@@ -1,4 +1,4 @@
-"""Draw notebooks/reference/course_map.svg: the main road and the side lessons beside it.
+"""Draws notebooks/reference/course_map.svg for `make pages`: the road and the side lessons.
 
 The lessons and their questions come from the headings of course_map.md.
 """
@@ -7,8 +7,6 @@ import re
 import textwrap
 from html import escape
 from pathlib import Path
-
-import files
 
 REFERENCE = Path(__file__).resolve().parents[1] / "notebooks" / "reference"
 PAGE = REFERENCE / "course_map.md"
@@ -78,9 +76,5 @@ def drawing(page: str) -> str:
     return "\n".join([head, f"<style>{STYLE}</style>", ground, *shapes, "</svg>\n"])
 
 
-def main() -> None:
-    files.write(PICTURE, drawing(PAGE.read_text("utf-8")))
-
-
-if __name__ == "__main__":
-    main()
+def made() -> dict[Path, str]:
+    return {PICTURE: drawing(PAGE.read_text("utf-8"))}

@@ -1,11 +1,12 @@
-"""Write notebooks/reference/glossary.md from glossary.yaml:
-the lesson of a term's first use is looked up.
+"""Makes notebooks/reference/glossary.md of glossary.yaml, for `make pages`.
+
+The lesson of a term's first use is looked up.
 """
 
 import json
 import re
+from pathlib import Path
 
-import files
 import yaml
 from reference import REFERENCE
 from reference import lessons as lesson_files
@@ -18,7 +19,7 @@ HEAD = """# Glossary, English and Chinese
 The terms of the five articles ([sources.md](sources.md)) and of this course. "First in" is the
 lesson that uses the term first, or the form of it in brackets. A warning says where the articles
 use a word in a sense that misleads.
-Made from `glossary.yaml` by `tools/glossary.py`: edit the data, not this page.
+Made from `glossary.yaml` by `make pages`: edit the data, not this page.
 
 | English | Chinese | first in | note |
 | --- | --- | --- | --- |
@@ -69,5 +70,5 @@ def page() -> str:
     return HEAD + "".join(row(term, texts) for term in ordered)
 
 
-if __name__ == "__main__":
-    files.write(PAGE, page())
+def made() -> dict[Path, str]:
+    return {PAGE: page()}

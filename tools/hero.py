@@ -1,10 +1,8 @@
-"""Copy the README's picture out of the lesson that draws it; the last step of `make notebooks`."""
+"""Takes the README's picture out of the lesson that draws it, for `make pages`."""
 
 import base64
 import json
 from pathlib import Path
-
-import files
 
 ROOT = Path(__file__).resolve().parents[1]
 LESSON = ROOT / "notebooks/02_layer_norm.ipynb"
@@ -20,5 +18,5 @@ def figure():
     return base64.b64decode(picture["data"]["image/png"]), picture["metadata"]["image/png"]["alt"]
 
 
-if __name__ == "__main__":
-    files.write(PICTURE, figure()[0])
+def made() -> dict[Path, bytes]:
+    return {PICTURE: figure()[0]}

@@ -1,11 +1,11 @@
-"""Write notebooks/reference/sources.md from sources.yaml:
-the five articles section by section, and where the course treats each.
+"""Makes notebooks/reference/sources.md of sources.yaml, for `make pages`.
+
+The five articles section by section, and where the course treats each.
 """
 
 import re
 from pathlib import Path
 
-import files
 import yaml
 from reference import REFERENCE, anchor, equation_link, equations, headings, lessons
 from reference import row as table_row
@@ -20,7 +20,7 @@ The course began as five articles in Chinese. Who comes from one of them finds h
 and section by section the lesson that treats the same thing.
 What they claim, one by one, with a verdict: [claims.md](claims.md). Terms:
 [glossary.md](glossary.md). Symbols: [notation.md](notation.md).
-Made from `sources.yaml` by `tools/sources.py`: edit the data, not this page.
+Made from `sources.yaml` by `make pages`: edit the data, not this page.
 
 ## If you come from one of the five articles
 
@@ -222,5 +222,5 @@ def page() -> str:
     return "".join(parts)
 
 
-if __name__ == "__main__":
-    files.write(PAGE, page())
+def made() -> dict[Path, str]:
+    return {PAGE: page()}

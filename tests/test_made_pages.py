@@ -1,0 +1,25 @@
+"""What `make pages` makes is what stands in the repository."""
+
+import pages
+import pytest
+
+from tests.failing import fail, same_as_made
+
+MADE = {path: content for maker in pages.MAKERS for path, content in maker.made().items()}
+
+
+@pytest.mark.parametrize("path", MADE, ids=lambda path: path.name)
+def test_it_is_what_make_pages_makes(path):
+    same_as_made(path, MADE[path])
+
+
+def test_no_page_is_left_that_nothing_makes():
+    for path in pages.no_longer_made():
+        fail(path, "no lesson links to it", run="make pages")
+
+
+def test_of_a_long_line_the_message_shows_where_it_differs(tmp_path):
+    page = pages.REFERENCE / "claims.md"
+    long = page.read_text("utf-8").replace("A241", "A242")
+    with pytest.raises(pytest.fail.Exception, match=r"A241.* makes .*A242.*Run: make pages"):
+        same_as_made(page, long)

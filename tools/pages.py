@@ -1,0 +1,36 @@
+"""`make pages`: renew every page and picture that is made of the lessons or of data.
+
+Each maker gives {path: what has to stand there}; tests/test_made_pages.py compares.
+"""
+
+from pathlib import Path
+
+import claims
+import contents
+import course_map
+import derivations
+import files
+import glossary
+import hero
+import sources
+from reference import REFERENCE
+
+# contents comes last: it counts what the others have written
+MAKERS = (hero, course_map, derivations, claims, glossary, sources, contents)
+
+
+def no_longer_made() -> list[Path]:
+    """Derivations to which no lesson links any more."""
+    return sorted(set(REFERENCE.glob("derivation_*.md")) - derivations.made().keys())
+
+
+def main() -> None:
+    for path in no_longer_made():
+        path.unlink()
+    for maker in MAKERS:
+        for path, content in maker.made().items():
+            files.write(path, content)
+
+
+if __name__ == "__main__":
+    main()
