@@ -416,17 +416,24 @@ def test_a_block_may_hold_its_parts_in_another_way(made):
     assert check.block(made).startswith("[ok]")
 
 
-@pytest.mark.parametrize(
-    "size",
-    [
-        lambda h: (h.abs() ** 3).mean(-1, keepdim=True) ** (1 / 3),
-        lambda h: h.abs().amax(-1, keepdim=True),
-        lambda h: (h - h.mean(-1, keepdim=True)).abs().mean(-1, keepdim=True),
-        lambda h: h.std(-1, keepdim=True),  # the mean stays: neither of the lesson's norms
-        lambda h: h.abs().sqrt().mean(-1, keepdim=True).square(),
-        lambda h: h[:, ::2].square().mean(-1, keepdim=True).sqrt(),
-    ],
-    ids=["cubes", "the largest", "centred", "a deviation", "roots", "every other number"],
-)
-def test_an_unusual_norm_is_accepted(size):
+SIZES = {
+    "cubes": lambda h: (h.abs() ** 3).mean(-1, keepdim=True) ** (1 / 3),
+    "the largest": lambda h: h.abs().amax(-1, keepdim=True),
+    "centred": lambda h: (h - h.mean(-1, keepdim=True)).abs().mean(-1, keepdim=True),
+    # the mean stays: neither of the lesson's norms
+    "a deviation": lambda h: h.std(-1, keepdim=True),
+    "roots": lambda h: h.abs().sqrt().mean(-1, keepdim=True).square(),
+    "every other number": lambda h: h[:, ::2].square().mean(-1, keepdim=True).sqrt(),
+}
+
+
+def test_an_unusual_norm_is_accepted():
+    size = SIZES["cubes"]
+    assert check.own_norm(norm_of(lambda h: h / (size(h) + 1e-6))).startswith("[ok]")
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+def test_an_unusual_norm_is_none_of_the_lesson_s(size, monkeypatch):
+    """The training, which takes a second, is left out: each of them reached 0.7 when it ran."""
+    monkeypatch.setattr(check, "_trained", lambda student: 0.7)
     assert check.own_norm(norm_of(lambda h: h / (size(h) + 1e-6))).startswith("[ok]")
