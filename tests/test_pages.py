@@ -9,7 +9,6 @@ import yaml
 from editions.interactive import faults
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text("utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
@@ -17,18 +16,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 def section(page, heading):
     (text,) = re.findall(rf"^##+ {heading}\n(.+?)(?=^## |\Z)", page, re.M | re.S)
     return text
-
-
-def test_the_order_to_read_the_library_in_has_the_lines_that_it_says():
-    text = section(README, "Read the library")
-    whole = int(re.search(r"about (\d+) lines", text)[1])
-    steps = re.findall(r"^\d\. \[.+?\]\((.+?)\), (\d+) lines", text, re.M)
-    assert len(steps) >= 3
-    for path, stated in steps:
-        lines = len((ROOT / path).read_text("utf-8").splitlines())
-        assert abs(lines - int(stated)) <= 0.05 * lines, f"{path} has {lines} lines, not {stated}"
-    total = sum(int(stated) for _, stated in steps)
-    assert abs(total - whole) <= 0.05 * whole, f"the steps have {total} lines, not {whole}"
 
 
 def test_where_things_are_names_files_and_what_is_in_them():
