@@ -29,15 +29,15 @@ STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_pages.py tes
 .PHONY: lab web lectures test lint check test-editions notebooks pages experiments bench test-portable environment
 
 lab: environment
-	@$(VENV_PYTHON) tools/lab.py $(LAB_ARGS)
+	@$(VENV_PYTHON) -m tools.lab $(LAB_ARGS)
 
 # Pages for a browser, in build/web; npm fetches KaTeX once.
 web: environment
-	@$(VENV_PYTHON) tools/web.py
+	@$(VENV_PYTHON) -m tools.web
 
 # The decks, with the pages that they link to, and as PDFs; those need Chromium.
 lectures: environment
-	@$(VENV_PYTHON) tools/lectures.py
+	@$(VENV_PYTHON) -m tools.lectures
 
 test: lint
 	OMP_NUM_THREADS=1 $(PYTEST) -p tests.notebooks.nbstrict $(PARALLEL) $(QUICK) $(if $(LESSON),-p tests.one_lesson --lesson $(LESSON),tests notebooks)
@@ -49,23 +49,23 @@ lint: environment
 
 # What runs no notebook: half a minute.
 check: lint
-	$(VENV_PYTHON) tools/density.py
+	$(VENV_PYTHON) -m tools.density
 	$(PYTEST) -q $(QUICK) $(STATIC_TESTS)
 
 # Stored outputs, and what is made of them.
 notebooks: environment
-	$(VENV_PYTHON) tools/notebooks.py
-	$(VENV_PYTHON) tools/pages.py
+	$(VENV_PYTHON) -m tools.notebooks
+	$(VENV_PYTHON) -m tools.pages
 
 # What is made of the lessons or of data: claims, sources, glossary, contents, map, derivations, the README's picture.
 pages: environment
-	$(VENV_PYTHON) tools/pages.py
+	$(VENV_PYTHON) -m tools.pages
 
 experiments: environment
-	OMP_NUM_THREADS=1 $(VENV_PYTHON) tools/experiments.py --workers $(WORKERS)
+	OMP_NUM_THREADS=1 $(VENV_PYTHON) -m tools.experiments --workers $(WORKERS)
 
 bench: environment
-	$(VENV_PYTHON) tools/bench.py $(if $(GPU),--gpu) $(if $(RECORD),--record $(RECORD)) $(BENCH_ARGS)
+	$(VENV_PYTHON) -m tools.bench $(if $(GPU),--gpu) $(if $(RECORD),--record $(RECORD)) $(BENCH_ARGS)
 
 # Both editions in headless Chromium; not a part of `make test`.
 test-editions: web
@@ -74,13 +74,13 @@ test-editions: web
 # All tests, also as on the other maker's CPU, then four more passes over all notebooks; over one:
 # make test-portable NOTEBOOKS=notebooks/03_rms_norm.ipynb
 test-portable: environment
-	$(VENV_PYTHON) tools/portable.py --workers $(WORKERS) $(NOTEBOOKS)
+	$(VENV_PYTHON) -m tools.portable --workers $(WORKERS) $(NOTEBOOKS)
 
 # A candidate has to run, not only to exist: a pyenv shim or the Windows Store's stub may stand in for a Python that is not there.
 environment:
 	@for python in $(CANDIDATES); do \
 	  if "$$python" -c "import sys; sys.exit(sys.version_info < (3, 11))" >/dev/null 2>&1; then \
-	    exec "$$python" tools/environment.py; \
+	    exec "$$python" -m tools.environment; \
 	  fi; \
 	done; \
 	echo "No Python 3.11 or newer among" $(CANDIDATES)": install one from python.org," \

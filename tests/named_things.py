@@ -27,7 +27,7 @@ DOTTED = re.compile(r"(?<![\w/.])(?:normlib|normcourse|tests|tools|editions)(?:\
 COMMENT = re.compile(r"(?:^|\s)# .*")
 LINK = re.compile(r"\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
 ARGUMENT = re.compile(r"=(?:\"[^\"]*\"|\S+)")
-TOOL = re.compile(r"\b(tools/\w+\.py)((?: +[\w./*=-]+)*)")
+TOOL = re.compile(r"-m tools\.(\w+)((?: +[\w./*=-]+)*)")
 
 
 class Named(NamedTuple):
@@ -178,10 +178,11 @@ def unknown_commands(named: Named):
                     there = ", ".join(sorted(targets()))
                     yield f"{named.where}: make has no {name}: it has {there}"
         for tool, arguments in TOOL.findall(code):
-            source = (ROOT / tool).read_text("utf-8") if (ROOT / tool).is_file() else ""
+            module = module_of(f"tools/{tool}")
+            source = module.read_text("utf-8") if module else ""
             for option in re.findall(r"(?<= )--?[a-z][a-z-]*", arguments):
                 if f'"{option}"' not in source:
-                    yield f"{named.where}: {tool} has no option {option}"
+                    yield f"{named.where}: tools/{tool}.py has no option {option}"
 
 
 def wrong_links(path: Path, text: str):

@@ -6,9 +6,10 @@ import re
 from functools import cache
 from pathlib import Path
 
-import claims as tool
 import pytest
-import reference
+
+from tools import claims as tool
+from tools import reference
 
 ROOT = Path(__file__).parents[1]
 COUNT = 241

@@ -2,8 +2,9 @@
 
 import difflib
 
-import contents as tool
 import pytest
+
+from tools import contents as tool
 
 RENEW = "Put it back. If it is on purpose, run: make pages, and the loss is a line of your commit"
 PAGES = tool.current()

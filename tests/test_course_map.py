@@ -4,7 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import course_map
 import pytest
 import torch
 
@@ -12,6 +11,7 @@ from normcourse import draw
 from normcourse.timing.traffic import count_traffic
 from normlib import layers
 from normlib.kernels import pointwise, rows
+from tools import course_map
 
 ROOT = Path(__file__).parents[1]
 PAGE = course_map.PAGE.read_text("utf-8")

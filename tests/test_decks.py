@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import lectures
 from editions.extension.decks import numbers, polls
+from tools import lectures
 
 DOT = (  # the smallest PNG: one pixel
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="

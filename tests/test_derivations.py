@@ -3,13 +3,13 @@
 import json
 import re
 
-import derivations as tool
 import pytest
-import reference
 
 from editions import prepare
 from editions.derivations import page
 from editions.notebook import Notebook
+from tools import derivations as tool
+from tools import reference
 
 
 def test_the_web_edition_has_a_page_of_every_lesson_that_derives_something():

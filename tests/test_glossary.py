@@ -1,7 +1,8 @@
 """Every term of the glossary is in a lesson."""
 
-import glossary as tool
 import pytest
+
+from tools import glossary as tool
 
 TERMS = tool.terms()
 LESSONS = tool.lessons()

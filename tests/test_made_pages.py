@@ -1,9 +1,9 @@
 """What `make pages` makes is what stands in the repository."""
 
-import pages
 import pytest
 
 from tests.failing import fail, same_as_made
+from tools import pages
 
 MADE = {path: content for maker in pages.MAKERS for path, content in maker.made().items()}
 

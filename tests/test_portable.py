@@ -5,12 +5,10 @@ import sys
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-import other_maker
-import portable
 import pytest
 
 from tests.notebooks.nbstrict import StrictKernel
-from tools import kernels
+from tools import kernels, other_maker, portable
 
 LINUX_X86 = SimpleNamespace(machine=lambda: "x86_64")
 

@@ -7,10 +7,8 @@ import re
 from itertools import zip_longest
 from pathlib import Path
 
-import hero
-import minutes
-
 from tests.failing import fail, fail_if_any, said
+from tools import hero, minutes
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")

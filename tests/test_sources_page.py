@@ -2,12 +2,12 @@
 
 import re
 
-import claims as claims_tool
 import pytest
-import reference
-import sources as tool
 
 from editions import prepare
+from tools import claims as claims_tool
+from tools import reference
+from tools import sources as tool
 
 DATA = tool.sources()
 RENEW = "edit notebooks/reference/sources.yaml, then run: make pages"

@@ -1,5 +1,5 @@
 """Measure what the norms cost:
-`python tools/bench.py [--gpu] [--record FILE] [--minutes M] [--fresh]`.
+`python -m tools.bench [--gpu] [--record FILE] [--minutes M] [--fresh]`.
 
 Prints a table and writes a record, case by case: an interrupted command goes on where it stopped.
 Without
@@ -18,12 +18,12 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from bench_cases import NOT_TIMED, Case, cpu_cases, field, gpu_cases
 from tqdm import tqdm
 
 import normcourse
 from normcourse import timing
 from normcourse.timing.records import check_entry, entry
+from tools.bench_cases import NOT_TIMED, Case, cpu_cases, field, gpu_cases
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ROOT / "my" / "records" / "own"  # the reader's: the lab never writes over it

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import yaml
-from reference import REFERENCE, equation_link, lessons
-from reference import row as table_row
+
+from tools.reference import REFERENCE, equation_link, lessons
+from tools.reference import row as table_row
 
 DATA = REFERENCE / "claims.yaml"
 PAGE = REFERENCE / "claims.md"

@@ -10,7 +10,8 @@ import re
 from pathlib import Path
 
 import yaml
-from reference import PROGRAM, REFERENCE, ROOT
+
+from tools.reference import PROGRAM, REFERENCE, ROOT
 
 DATA = REFERENCE / "contents.yaml"
 CELLS = REFERENCE / "cells.txt"

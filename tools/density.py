@@ -1,4 +1,4 @@
-"""How dense the code is: `python tools/density.py [--notebooks]`. It reports, and never fails.
+"""How dense the code is: `python -m tools.density [--notebooks]`. It reports, and never fails.
 
 Tokens a code line (names, numbers, operators, strings; no comment, no docstring), packed
 assignments of calls (`a, b = f(), g()`) for 1,000 code lines, lines of more than 100 columns, and

@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-import reference
+from tools import reference
 
 sys.path.insert(0, str(reference.ROOT))
 

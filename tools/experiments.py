@@ -1,4 +1,4 @@
-"""Train the grids that lessons draw from: `python tools/experiments.py [--workers N] [NAME …]`.
+"""Train the grids that lessons draw from: `python -m tools.experiments [--workers N] [NAME …]`.
 
 Each grid (tools/grids.py) has a record, a JSON file, written anew after every run: an interrupted
 command goes on where it stopped. Rates are chosen on the validation data with seeds that the final
@@ -21,11 +21,11 @@ from pathlib import Path
 
 import numpy
 import torch
-from grids import GRIDS
 from tqdm import tqdm
 
 from normcourse import jsonfile, training
 from normcourse.training.records import key
+from tools.grids import GRIDS
 
 RECORDS = Path(__file__).resolve().parents[1] / "notebooks/records"
 # cells and settings to finished runs, in any order
@@ -46,7 +46,7 @@ def load(path: Path, name: str, settings: dict) -> dict:
     if not path.exists():
         return {
             "experiment": name,
-            "command": f"make experiments (python tools/experiments.py {name})",
+            "command": f"make experiments (python -m tools.experiments {name})",
             "date": "",
             "versions": versions(),
             "settings": settings,

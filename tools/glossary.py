@@ -8,9 +8,10 @@ import re
 from pathlib import Path
 
 import yaml
-from reference import REFERENCE
-from reference import lessons as lesson_files
-from reference import row as table_row
+
+from tools.reference import REFERENCE
+from tools.reference import lessons as lesson_files
+from tools.reference import row as table_row
 
 DATA = REFERENCE / "glossary.yaml"
 PAGE = REFERENCE / "glossary.md"

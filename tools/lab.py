@@ -1,5 +1,5 @@
 """Open JupyterLab on the first lesson in the learner's own copy:
-`python tools/lab.py [JupyterLab option …]`.
+`python -m tools.lab [JupyterLab option …]`.
 
 The copy in my/ is git-ignored, and neither `make test` nor `make notebooks` looks at it.
 """
@@ -10,10 +10,9 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from tools import learner
 
-import learner  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
 
 COURSE = ROOT / "notebooks"
 MY = ROOT / "my"

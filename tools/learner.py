@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import files
-
 from editions.predictions import answers, folded
+from tools import files
 
 GIVEN = ".given.json"  # in the copy: {file: the signature of what was given to the reader}
 SOLVED = "progress.json"  # in the copy: {lesson: its solved exercises}

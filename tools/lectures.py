@@ -1,6 +1,6 @@
 """`make lectures`: the decks with the pages that they link to, and as PDFs, in build/.
 
-While writing:  .venv/bin/python tools/lectures.py lectures/02_layer_norm.md  builds only this deck,
+While writing:  .venv/bin/python -m tools.lectures lectures/02_layer_norm.md  builds only this deck,
 in a few seconds and without the pages, in build/draft.
 """
 
@@ -10,12 +10,11 @@ import shutil
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from tools import web
+from tools.browser import Browser, find_chromium
+from tools.browser_libraries import fetch_libraries
 
-import web  # noqa: E402
-from browser import Browser, find_chromium  # noqa: E402
-from browser_libraries import fetch_libraries  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
 
 DECKS = ROOT / "lectures"
 PDFS = ROOT / "build" / "lectures"

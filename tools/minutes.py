@@ -1,4 +1,4 @@
-"""Minutes that a lesson needs: `python tools/minutes.py [LESSON …]`.
+"""Minutes that a lesson needs: `python -m tools.minutes [LESSON …]`.
 
 Words at 110 a minute, 0.7 s for a visible token of code, 40 s for a displayed formula, 60 s for a
 figure, and what the exercises' lines state ("importance ●●●○○ · 10 minutes"). What is folded with
@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from density import code_tokens
+from tools.density import code_tokens
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDS_A_MINUTE = 110

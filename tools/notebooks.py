@@ -1,5 +1,5 @@
 """Re-execute notebooks in place, each from a fresh kernel:
-`python tools/notebooks.py [--live] [PATH …]`.
+`python -m tools.notebooks [--live] [PATH …]`.
 
 What is written depends on the sources and the results only: a notebook in which nothing changed
 stays the same byte for byte. A cell tagged `nbval-ignore-output` (live timing) runs as well, but
@@ -15,14 +15,17 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import faster_imports  # noqa: F401 (before nbformat)
-import files
-import kernels
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, DeadKernelError
 from tqdm import tqdm
 from traitlets.config import Config
+
+from tools import (
+    faster_imports,  # noqa: F401 (before nbformat)
+    files,
+    kernels,
+)
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 METADATA = {

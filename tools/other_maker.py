@@ -1,4 +1,4 @@
-"""The other maker's CPU on this one: `python tools/other_maker.py COMMAND …` runs COMMAND on it.
+"""The other maker's CPU on this one: `python -m tools.other_maker COMMAND …` runs COMMAND on it.
 
 MKL, which multiplies torch's matrices, asks two functions of its own whether the CPU is Intel's,
 and takes other code where it is not. other_maker.c answers for them: preloaded on an AMD machine it

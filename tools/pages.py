@@ -5,15 +5,8 @@ Each maker gives {path: what has to stand there}; tests/test_made_pages.py compa
 
 from pathlib import Path
 
-import claims
-import contents
-import course_map
-import derivations
-import files
-import glossary
-import hero
-import sources
-from reference import REFERENCE
+from tools import claims, contents, course_map, derivations, files, glossary, hero, sources
+from tools.reference import REFERENCE
 
 # contents comes last: it counts what the others have written
 MAKERS = (hero, course_map, derivations, claims, glossary, sources, contents)

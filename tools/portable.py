@@ -1,6 +1,6 @@
 """Are the stored outputs the same on another machine, and do all tests pass there?
 
-`python tools/portable.py [--workers 2] [--only SETTING] [PATH …]`
+`python -m tools.portable [--workers 2] [--only SETTING] [PATH …]`
 
 Each notebook is run and strictly compared under every setting below: as the machine is, on the
 other maker's CPU (tools/other_maker.py), with less of this CPU, with two threads, and with noise in
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import other_maker
+from tools import other_maker
 
 ROOT = Path(__file__).resolve().parents[1]
 AS_IS = {"OMP_NUM_THREADS": "1"}

@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 
 import yaml
-from reference import REFERENCE, anchor, equation_link, equations, headings, lessons
-from reference import row as table_row
+
+from tools.reference import REFERENCE, anchor, equation_link, equations, headings, lessons
+from tools.reference import row as table_row
 
 DATA = REFERENCE / "sources.yaml"
 PAGE = REFERENCE / "sources.md"

@@ -8,14 +8,12 @@ import sys
 import time
 from pathlib import Path
 
+from editions.interactive import faults
+from editions.notebook import Notebook
+from editions.prepare import prepare
+from tools.browser_libraries import fetch_libraries
+
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from browser_libraries import fetch_libraries  # noqa: E402
-
-from editions.interactive import faults  # noqa: E402
-from editions.notebook import Notebook  # noqa: E402
-from editions.prepare import prepare  # noqa: E402
 
 NOTEBOOKS = ROOT / "notebooks"
 WORK = ROOT / "build"

@@ -4,15 +4,14 @@ import dataclasses
 import itertools
 import json
 
-import bench
-import bench_cases
 import pytest
 import torch
 import torch.nn.functional as F
-from bench_cases import Case
 
 import normcourse
 from normcourse import timing
+from tools import bench, bench_cases
+from tools.bench_cases import Case
 
 SETTINGS = {"command": "make bench", "minutes": 1.0, "seconds": 0.0, "compiled": False}
 

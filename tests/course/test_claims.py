@@ -7,13 +7,13 @@ What an evaluated equation already decides is not repeated here: claims.yaml nam
 import math
 
 import pytest
-import sources
 import torch
 from torch import nn
 
 from normcourse import draw
 from normcourse.checks import rms_norm_in_models as check
 from normlib import functional, gradients, layers
+from tools import sources
 
 
 @pytest.fixture(autouse=True)

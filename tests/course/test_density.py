@@ -1,6 +1,6 @@
 """tools/density.py counts what it says, on every Python alike."""
 
-import density
+from tools import density
 
 SOURCE = '''"""A module
 of two lines."""

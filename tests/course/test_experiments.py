@@ -2,7 +2,6 @@
 and refuses a record that it cannot continue.
 """
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -14,25 +13,17 @@ from normcourse import training
 from normcourse.training.records import BRIEF, CURVES, key
 from tests import full_disk
 from tests.course.small_grid import NAME, RUNS, small_grid
+from tools import experiments
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
 def tool(monkeypatch):
-    """The script as a module, with one small grid;
-    default dtype and number of threads are set back.
-    """
-    monkeypatch.syspath_prepend(ROOT / "tools")  # for grids, and for worker processes
-    spec = importlib.util.spec_from_file_location("experiments", ROOT / "tools/experiments.py")
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "experiments", module)
-    spec.loader.exec_module(module)
-    grids = sys.modules.pop("grids")
-    monkeypatch.setattr(module, "GRIDS", {NAME: small_grid()})
-    monkeypatch.setattr(grids, "GRIDS", module.GRIDS)
+    """With one small grid; default dtype and number of threads are set back."""
+    monkeypatch.setattr(experiments, "GRIDS", {NAME: small_grid()})
     dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
-    yield module
+    yield experiments
     torch.set_default_dtype(dtype)
     torch.set_num_threads(threads)
 

@@ -3,7 +3,6 @@ nothing of the reader's is lost.
 """
 
 import errno
-import importlib
 import json
 import os
 import re
@@ -13,8 +12,6 @@ import sys
 import types
 from pathlib import Path
 
-import files
-import learner
 import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
@@ -22,6 +19,8 @@ from jupyter_client.manager import start_new_kernel
 from normcourse import progress
 from normcourse.checks.verdict import Slip, exercise
 from tests import full_disk
+from tools import files, learner
+from tools import lab as lab_tool
 
 ROOT = Path(__file__).parents[2]
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -382,7 +381,7 @@ def test_where_a_lesson_went_is_a_lesson():
 def lab(course, monkeypatch):
     """tools/lab.py in this course; JupyterLab only says that it ran."""
     lessons, mine = course
-    module = importlib.import_module("lab")
+    module = lab_tool
     jupyter = types.ModuleType("jupyterlab.labapp")
     jupyter.main = lambda arguments: print("Jupyter's log")
     monkeypatch.setitem(sys.modules, "jupyterlab.labapp", jupyter)

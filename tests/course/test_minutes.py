@@ -1,9 +1,10 @@
 """tools/minutes.py: each part of a lesson's minutes, and a title that says something else."""
 
-import minutes
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from tools import minutes
 
 TITLE = "**Time:** core {0} minutes, with the exercises {1}"
 

@@ -13,16 +13,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
-import bench_cases
 import nbformat
 import pytest
 import torch
-from bench_cases import Case
 
 from normcourse import figures, timing
 from normcourse.timing import Output, Result
 from normcourse.timing.provenance import conditions
 from normcourse.timing.simulated import Driver
+from tools import bench_cases
+from tools.bench_cases import Case
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSON = ROOT / "notebooks/07_cuda_timing.ipynb"

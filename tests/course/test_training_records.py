@@ -1,6 +1,5 @@
 """records.py: the plan of a grid, the chosen rate, and which files are refused."""
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from normcourse import training
 from normcourse.training.records import BRIEF, CURVES, HEAD, key
 from tests.course.small_grid import NAME, RUNS, cell, small_grid
+from tools import grids
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "notebooks/records"
@@ -200,14 +200,6 @@ def test_a_sweep_has_its_runs_and_the_grids_own_value(record):
     assert {run["phase"] for runs in rates.values() for run in runs} == {"tuning"}
 
 
-@pytest.fixture(scope="module")
-def grids():
-    spec = importlib.util.spec_from_file_location("grids", ROOT / "tools/grids.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 OF_GRIDS = (
     "batch_of_",
     "bound_and_",
@@ -220,12 +212,12 @@ OF_GRIDS = (
 STORED = [path.stem for path in RECORDS.glob("*.json") if path.stem.startswith(OF_GRIDS)]
 
 
-def test_every_grid_has_a_stored_record(grids):
+def test_every_grid_has_a_stored_record():
     assert set(STORED) == set(grids.GRIDS)
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_the_stored_records_are_complete_and_of_these_grids(grids, name):
+def test_the_stored_records_are_complete_and_of_these_grids(name):
     record = training.load_record(RECORDS / f"{name}.json")
     settings = record["settings"]
     assert record["experiment"] == name and settings == json.loads(json.dumps(grids.GRIDS[name]))

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from browser import Browser, find_chromium
+
+from tools.browser import Browser, find_chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "build" / "web"

@@ -9,11 +9,11 @@ import time
 import urllib.request
 from contextlib import suppress
 
-import learner
 import pytest
 
 from editions.predictions import COMMIT, WHY, answers
 from tests.editions.conftest import ROOT
+from tools import learner
 
 LESSON = "02_layer_norm"
 WINDOW = (1366, 768)

@@ -8,10 +8,10 @@ import shutil
 import pytest
 from PIL import Image
 
-import lectures
 from tests.editions.conftest import ROOT
 from tests.editions.paper import Paper, difference, edges, is_white, squeezed
 from tests.editions.site import READY
+from tools import lectures
 
 MARGIN = {"left": 40, "top": 30, "right": 40, "bottom": 12}  # pixels of 1/96 inch
 SHEETS = ("02_layer_norm", "exercises/05_dyt", "reference/equations", "solutions/03_rms_norm")

@@ -3,12 +3,11 @@
 import json
 import shutil
 
-import browser_libraries
 import pytest
-import web
 
 from editions.interactive import faults
 from tests.editions.conftest import ROOT
+from tools import browser_libraries, web
 
 LESSON = "02b_relatives"
 # Put together, or the tests of the equations would take them for tags that these tests cite.

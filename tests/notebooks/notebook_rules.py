@@ -135,16 +135,16 @@ def ids(notebook):
 def metadata(notebook):
     content = notebook.content
     if content.nbformat_minor != MINOR or set(content.metadata) != {"kernelspec", "language_info"}:
-        yield "notebook metadata: run tools/notebooks.py, which cleans it"
+        yield "notebook metadata: run python -m tools.notebooks, which cleans it"
     elif (
         content.metadata.kernelspec.get("name") != KERNEL
         or "version" in content.metadata.language_info
     ):
-        yield "kernelspec or language_info: run tools/notebooks.py, which writes the one we use"
+        yield "kernelspec or language_info: run make notebooks, which writes the one we use"
     for cell in notebook.cells:
         allowed = {"tags", "output_made_from"} if "nbval-ignore-output" in tags(cell) else {"tags"}
         if extra := set(cell.metadata) - allowed:
-            yield f"{cell.id}: metadata {sorted(extra)}: run tools/notebooks.py, which cleans it"
+            yield f"{cell.id}: metadata {sorted(extra)}: run make notebooks, which cleans it"
 
 
 @rule()
@@ -201,7 +201,7 @@ def live_cells(notebook):
     for cell in live:
         made_from = hashlib.sha256(cell.source.encode()).hexdigest()[:16]
         if cell.metadata.get("output_made_from") != made_from:
-            yield f"{cell.id}: output and source do not belong together: run tools/notebooks.py"
+            yield f"{cell.id}: output and source do not belong together: run make notebooks"
 
 
 @rule()
@@ -211,7 +211,7 @@ def execution_counts(notebook):
             o.execution_count for o in cell.outputs if "execution_count" in o
         }
         if counts != {count}:
-            yield f"{cell.id}: counts {counts}, expected {count}: run tools/notebooks.py"
+            yield f"{cell.id}: counts {counts}, expected {count}: run python -m tools.notebooks"
 
 
 @rule()
@@ -281,12 +281,12 @@ def picture_faults(output, seen):
     """Complaints about one picture; `seen` collects the alt texts of the notebook."""
     alt, png = alt_text(output), output.data.get("image/png")
     if png is None:
-        yield "the picture is gone, its fingerprint is there: run tools/notebooks.py"
+        yield "the picture is gone, its fingerprint is there: run python -m tools.notebooks"
     elif Image.open(io.BytesIO(base64.b64decode(png))).info.get("Fingerprint") != output.data.get(
         "text/plain"
     ):
         yield (
-            "the picture is not the one of this fingerprint: run tools/notebooks.py; "
+            "the picture is not the one of this fingerprint: run python -m tools.notebooks; "
             "draw with figures.show"
         )
     if len(alt) < MIN_ALT or alt in seen:

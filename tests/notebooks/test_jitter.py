@@ -81,7 +81,7 @@ def toy(path):
     for name in FRAGILE:
         cells[name].metadata["tags"] = ["raises-exception"]  # to be stored, too, if it does
     nbformat.write(new_notebook(cells=list(cells.values())), path)
-    subprocess.run([sys.executable, ROOT / "tools/notebooks.py", path], check=True)
+    subprocess.run([sys.executable, "-m", "tools.notebooks", path], cwd=ROOT, check=True)
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         cell.metadata.pop("tags", None)

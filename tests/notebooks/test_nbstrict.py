@@ -51,9 +51,8 @@ def toy(tmp_path_factory):
     path = tmp_path_factory.mktemp("stored") / "toy.ipynb"
     nbformat.write(new_notebook(cells=cells), path)
     environment = os.environ | {"NORMLIB_FRESH_KERNELS": "1"}  # quicker for a single notebook
-    subprocess.run(
-        [sys.executable, ROOT / "tools" / "notebooks.py", path], env=environment, check=True
-    )
+    command = [sys.executable, "-m", "tools.notebooks", path]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True)
     return path
 
 

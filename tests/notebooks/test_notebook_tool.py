@@ -10,10 +10,10 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-import notebooks
 from tests import full_disk
+from tools import notebooks
 
-TOOL = Path(__file__).resolve().parents[2] / "tools" / "notebooks.py"
+ROOT = Path(__file__).resolve().parents[2]
 LIVE = {"tags": ["nbval-ignore-output"], "scrolled": True}
 
 
@@ -37,8 +37,8 @@ def shown(path):
 def run(*arguments, returncode=0):
     # Fresh: these notebooks do not import torch, so a warm process would cost more than it gains.
     environment = os.environ | {"NORMLIB_FRESH_KERNELS": "1"}
-    command = [sys.executable, TOOL, *arguments]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    command = [sys.executable, "-m", "tools.notebooks", *arguments]
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert result.returncode == returncode, result.stderr
     return result
 
