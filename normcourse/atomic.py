@@ -4,6 +4,7 @@ Only the standard library: `make lab` takes this file without its package, whose
 second.
 """
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -13,7 +14,7 @@ def write(path: Path, content: str | bytes) -> None:
 
     Args:
         content: text is written as UTF-8, with the line ends that it has.
-    Raises: OSError; nothing is left of the attempt.
+    Raises: OSError, which names the file; nothing is left of the attempt.
     """
     content = content if isinstance(content, bytes) else content.encode()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -21,6 +22,7 @@ def write(path: Path, content: str | bytes) -> None:
     try:
         draft.write_bytes(content)
         draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -1,9 +1,9 @@
-"""Train the grids that lessons draw from: `python -m tools.experiments [--workers N] [NAME …]`.
+"""Train the grids of the lessons: `python -m tools.experiments [--workers N] [--fresh] [NAME …]`.
 
 Each grid (tools/grids.py) has a record, a JSON file, written anew after every run: an interrupted
 command goes on where it stopped. Rates are chosen on the validation data with seeds that the final
-runs do not use. A run depends on its cell alone: neither the number of workers nor an interruption
-changes a record.
+runs do not use. A run depends on its cell and on the kind of CPU: neither the number of workers nor
+an interruption changes a record, and a record goes on only where its CPU's arithmetic is the same.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import os
 import platform
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -24,12 +25,14 @@ import torch
 from tqdm import tqdm
 
 from normcourse import jsonfile, training
-from normcourse.training.records import key
+from normcourse.timing.provenance import processor
+from normcourse.training.records import KIND, key
+from tools import other_maker
 from tools.grids import GRIDS
 
 RECORDS = Path(__file__).resolve().parents[1] / "notebooks/records"
-# cells and settings to finished runs, in any order
-Map = Callable[[list[dict], dict], Iterator[dict]]
+# cells and settings to finished runs and the seconds that each took, in any order
+Map = Callable[[list[dict], dict], Iterator[tuple[dict, float]]]
 
 
 def versions() -> dict[str, str]:
@@ -41,6 +44,14 @@ def versions() -> dict[str, str]:
     }
 
 
+@functools.cache
+def cpu() -> dict[str, str]:
+    """Whose CPU this is, and what decides how it rounds: torch's instructions and MKL's path."""
+    path, _ = other_maker.probe(dict(os.environ))
+    instructions = torch.backends.cpu.get_cpu_capability()
+    return {"model": processor(), "instructions": instructions, "mkl": path or "no MKL"}
+
+
 def load(path: Path, name: str, settings: dict) -> dict:
     """The record to go on from, or a new one; RecordError for one that is not this grid's."""
     if not path.exists():
@@ -49,6 +60,8 @@ def load(path: Path, name: str, settings: dict) -> dict:
             "command": f"make experiments (python -m tools.experiments {name})",
             "date": "",
             "versions": versions(),
+            "cpu": cpu(),
+            "seconds": 0,
             "settings": settings,
             "runs": [],
         }
@@ -87,6 +100,29 @@ def save(path: Path, record: dict) -> None:
     jsonfile.write(path, record)
 
 
+def check_machine(record: dict, name: str) -> None:
+    """RecordError unless runs of here and of the record may stand side by side."""
+    here = versions() | {part: cpu()[part] for part in KIND}
+    there = record["versions"] | {part: record["cpu"][part] for part in KIND}
+    other = [part for part in here if there[part] != here[part]]
+    if not other:
+        return
+    go_on = "Go on where it was begun"
+    if other == ["instructions"]:
+        go_on += f" (or try ATEN_CPU_CAPABILITY={there['instructions'].lower()})"
+    raise training.RecordError(
+        f"{name}.json was begun with {[there[part] for part in other]}, and this is "
+        f"{[here[part] for part in other]}: their runs do not mix. {go_on}, or begin it anew: "
+        f"python -m tools.experiments --fresh {name}"
+    )
+
+
+def joined(models: str) -> str:
+    """The names of the CPUs that did the runs; all of one kind."""
+    here = cpu()["model"]
+    return models if here in models.split(", ") else f"{models}, {here}"
+
+
 def missing(record: dict) -> list[dict]:
     """The cells that can be done now: final runs follow once their norm's rate is chosen."""
     done = {key(run) for run in record["runs"]}
@@ -94,25 +130,27 @@ def missing(record: dict) -> list[dict]:
     return [cell for cell in cells if key(cell) not in done]
 
 
-def complete(name: str, settings: dict, folder: Path, do: Map) -> str:
-    """Do the runs that the record lacks; returns one line about it."""
+def complete(name: str, settings: dict, folder: Path, do: Map) -> float:
+    """Do the runs that the record lacks, and print a line; the minutes that all its runs took."""
     path = folder / f"{name}.json"
     record = load(path, name, settings)
     before = len(record["runs"])
     cells = missing(record)
-    if cells and record["versions"] != versions():
-        raise training.RecordError(
-            f"{path.name} was begun with {record['versions']}, and this is {versions()}: their "
-            f"runs do not mix. Move {path.name} away to start anew."
-        )
+    if cells:
+        check_machine(record, name)
     with tqdm(total=_total(settings), initial=before, desc=name, unit="run", disable=None) as bar:
         while cells:
-            for run in do(cells, settings):
+            record["cpu"]["model"] = joined(record["cpu"]["model"])
+            for run, seconds in do(cells, settings):
                 record["runs"].append(run)
+                record["seconds"] = round(record["seconds"] + seconds, 3)
                 save(path, record)
                 bar.update()
             cells = missing(record)
-    return f"{name}: {len(record['runs']) - before} runs done, {before} were there."
+    done = len(record["runs"]) - before
+    minutes = record["seconds"] / 60
+    print(f"{name}: {done} runs done, {before} were there; {minutes:.1f} minutes of one core.")
+    return minutes
 
 
 def _total(settings: dict) -> int:
@@ -146,8 +184,10 @@ def _digits() -> training.Data:
     return training.digits()
 
 
-def _run(settings: dict, cell: dict) -> dict:
-    return training.trial(settings, cell, _digits())
+def _run(settings: dict, cell: dict) -> tuple[dict, float]:
+    start = time.process_time()
+    run = training.trial(settings, cell, _digits())
+    return run, time.process_time() - start
 
 
 @contextmanager
@@ -170,10 +210,13 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         "names", nargs="*", metavar="NAME", help=f"of {names}; default: all of lessons"
     )
     parser.add_argument("--folder", type=Path, default=RECORDS, help="where the records are")
+    parser.add_argument("--fresh", action="store_true", help="begin the named records anew")
     parser.add_argument("--workers", type=int, default=2, help="processes of one thread each")
     options = parser.parse_args(arguments)
     if unknown := sorted(set(options.names) - set(GRIDS)):
         parser.error(f"no such experiment: {', '.join(unknown)}; there are {names}")
+    if options.fresh and not options.names:
+        parser.error("--fresh needs the names of the records that it is to begin anew")
     if options.workers < 1:
         parser.error(f"--workers needs at least 1, got {options.workers}")
     return options
@@ -182,11 +225,21 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
     try:
+        for name in options.names if options.fresh else ():
+            (options.folder / f"{name}.json").unlink(missing_ok=True)
         with workers(options.workers) as do:
-            for name in options.names or GRIDS:
-                print(complete(name, GRIDS[name], options.folder, do), flush=True)
+            names = options.names or GRIDS
+            minutes = sum(complete(name, GRIDS[name], options.folder, do) for name in names)
+        print(f"Together {minutes:.0f} minutes of one core; several share them (--workers).")
     except training.RecordError as error:
         print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(
+            f"{error.filename}: {error.strerror}. Finished runs are kept; mend that, and the same "
+            "command goes on.",
+            file=sys.stderr,
+        )
         return 1
     except KeyboardInterrupt:
         print(

@@ -1,5 +1,7 @@
 """The grids that tools/experiments.py trains: settings alone, as their records store them."""
 
+from collections.abc import Iterable
+
 from normcourse import training
 
 SEEDS = [0, 1, 2, 3, 4]
@@ -55,12 +57,14 @@ def grid(
     seeds: list[int] = SEEDS,
     tuning_seeds: tuple[int, ...] = (100, 101),
     slopes: dict[str, list[float]] | None = None,
+    nudged: dict | None = None,
     **sweeps: list[float],
 ) -> dict:
     """Settings as they stand in a record: what is trained, and with which seeds.
 
     Args:
         slopes: starts of DyT and DyISRU that are tuned together with the rate, {name: slopes}.
+        nudged: what `nudge` returns, where training is chaotic.
         sweeps: depth, batch_size or slope and its values. A sweep over depth or batch size leaves
             out the grid's own value: its final runs stand for it.
     """
@@ -73,12 +77,25 @@ def grid(
         "slopes": slopes or {},
         "tuning_seeds": list(tuning_seeds),
         "seeds": seeds,
-        "sweeps": {phase: swept(phase, values) for phase, values in sweeps.items()},
+        "sweeps": {phase: swept(phase, values) for phase, values in sweeps.items()}
+        | ({training.NUDGE: nudged} if nudged else {}),
     }
 
 
 def swept(phase: str, values: list[float]) -> dict:
     return {"norms": CURVES if phase == "slope" else MAIN, "values": values, "seeds": FEW}
+
+
+def nudge(
+    norms: list[str], seeds: Iterable[int] = SEEDS, *, count: int = 10, **rate: float
+) -> dict:
+    """A sweep that repeats the runs of these seeds, from weights moved in their last place:
+    so far apart the runs of two CPUs may be.
+
+    Args:
+        rate: lr, where it is not the tuned one.
+    """
+    return {"norms": norms, "values": list(range(count)), "seeds": list(seeds)} | rate
 
 
 OPENING_RATES = [3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]
@@ -88,16 +105,27 @@ NORMS = ["none", "batch_norm", "layer_norm", "rms_norm"]
 SGD = {"optimizer": "sgd", "steps": 400, "warmup": 0, "evaluate_every": 100}
 
 GRIDS = {
-    "opening_plain": grid(NORMS, {**OPENING, "shortcut": False}, ADAM | SGD, rates=OPENING_RATES),
+    "opening_plain": grid(
+        NORMS,
+        {**OPENING, "shortcut": False},
+        ADAM | SGD,
+        rates=OPENING_RATES,
+        nudged=nudge(NORMS[1:], count=5),
+    ),
     "opening_shortcut": grid(NORMS, {**OPENING, "shortcut": True}, ADAM | SGD, rates=OPENING_RATES),
     "opening_he": grid(
-        ["none"], {**OPENING, "start": "he", "shortcut": False}, ADAM | SGD, rates=OPENING_RATES
+        ["none"],
+        {**OPENING, "start": "he", "shortcut": False},
+        ADAM | SGD,
+        rates=OPENING_RATES,
+        nudged=nudge(["none"]),
     ),
     "opening_adam": grid(
         ["none", "layer_norm"],
         {**OPENING, "shortcut": False},
         ADAM | SGD | {"optimizer": "adam"},
         rates=[1e-4, 3e-4, 1e-3, 3e-3],
+        nudged=nudge(["layer_norm"], count=5),
     ),
     "transformer_norms": grid(
         ["layer_norm", "rms_norm", "dyt", "dyisru"],
@@ -162,6 +190,7 @@ GRIDS = {
         SHALLOW,
         ADAM | PAIRS,
         rates=[1e-2, 3e-2, 1e-1],
+        nudged=nudge(["batch_norm"]),
     ),
 }
 
@@ -173,17 +202,24 @@ FOUR_TIMES = NO_WARMUP | {"steps": 800, "evaluate_every": 100}
 FIVE = (100, 101, 102, 103, 104)  # starts at each rate: the lesson shows them all
 
 
-def placed(placement: str, train: dict, rates: list[float]) -> dict:
+def placed(placement: str, train: dict, rates: list[float], nudged: dict | None = None) -> dict:
     model = PLACED | {"placement": placement}
-    return grid(["layer_norm"], model, train, rates=rates, tuning_seeds=FIVE)
+    return grid(["layer_norm"], model, train, rates=rates, tuning_seeds=FIVE, nudged=nudged)
 
 
+# Between the rates that Post-LN bears and those that it does not, its training is chaotic.
+CHAOS = {"norms": ["layer_norm"], "seeds": FIVE}
 for placement in ("pre", "post", "output", "sandwich"):
-    GRIDS[f"placement_{placement}"] = placed(placement, NO_WARMUP, [1e-3, 3e-3, 1e-2, 3e-2])
-    GRIDS[f"placement_{placement}_long"] = placed(placement, FOUR_TIMES, [1e-2, 3e-2])
+    short = nudge(**CHAOS, lr=1e-2) if placement == "post" else None
+    long = nudge(**CHAOS, lr=1e-2, count=3) if placement == "post" else None
+    GRIDS[f"placement_{placement}"] = placed(placement, NO_WARMUP, [1e-3, 3e-3, 1e-2, 3e-2], short)
+    GRIDS[f"placement_{placement}_long"] = placed(placement, FOUR_TIMES, [1e-2, 3e-2], long)
 for name, rate in (("low", 1e-2), ("high", 3e-2)):  # the two rates where Post-LN fails
-    GRIDS[f"placement_warmup_{name}"] = placed("post", NO_WARMUP | {"warmup": 50}, [rate])
-    GRIDS[f"placement_warmup_{name}_long"] = placed("post", FOUR_TIMES | {"warmup": 200}, [rate])
+    quickly = NO_WARMUP | {"warmup": 50}
+    GRIDS[f"placement_warmup_{name}"] = placed("post", quickly, [rate], nudge(**CHAOS, lr=rate))
+    slowly = FOUR_TIMES | {"warmup": 200}
+    long = nudge(**CHAOS, lr=rate, count=3) if name == "low" else None
+    GRIDS[f"placement_warmup_{name}_long"] = placed("post", slowly, [rate], long)
 
 # Lesson 06a: 15 blocks of two layers that start at He's size, with norms, curves and neither
 GRIDS["without_norms"] = grid(

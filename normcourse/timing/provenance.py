@@ -78,7 +78,7 @@ def allocator() -> str:
 def machine() -> str:
     """Processor, cores that this process may use, architecture, system: in words."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{_processor()}, {cores} cores, {platform.machine()}, {platform.system()}"
+    return f"{processor()}, {cores} cores, {platform.machine()}, {platform.system()}"
 
 
 def commit() -> str:
@@ -96,7 +96,8 @@ def _device_name() -> str:
     return torch.cuda.get_device_name() if torch.cuda.is_available() else UNKNOWN
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The CPU's name, as the system gives it."""
     for line in _cpuinfo():
         if line.startswith(("model name", "Model")):
             return line.partition(":")[2].strip()

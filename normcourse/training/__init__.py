@@ -18,13 +18,14 @@ from normcourse.training.models import (
     residual_mlp,
     transformer,
 )
-from normcourse.training.records import load_record, plan, sweep, tuned
+from normcourse.training.records import NUDGE, load_record, nudged, plan, sweep, tuned
 from normcourse.training.stacked import stacked_accuracy, stacked_mlp, train_stacked
 from normcourse.training.trials import all_runs, same_verdict, trial
 
 __all__ = [
     "CONTENDERS",
     "MODELS",
+    "NUDGE",
     "OPTIMIZERS",
     "Attention",
     "Block",
@@ -40,6 +41,7 @@ __all__ = [
     "digits",
     "load_record",
     "mlp",
+    "nudged",
     "plan",
     "residual_mlp",
     "same_verdict",

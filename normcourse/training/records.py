@@ -10,6 +10,7 @@ from normcourse.jsonfile import OPTIONAL, RecordError
 from normcourse.training.contenders import CONTENDERS
 
 KEY = ("norm", "phase", "value", "lr", "seed")
+NUDGE = "nudge"  # the sweep that repeats runs from weights moved in their last place
 WINDOW = 10  # steps in one mean of the stored losses and gradient norms
 NUMBER = int | float
 HEAD = {
@@ -17,9 +18,15 @@ HEAD = {
     "command": str,
     "date": str,
     "versions": dict,
+    "cpu": dict,
+    "seconds": NUMBER,  # of one CPU core, that the runs took
     "settings": dict,
     "runs": list,
 }
+# What rounds: the same instructions and the same path through MKL give the same runs, whoever
+# made the CPU and whatever it is called; others give other runs where training is chaotic.
+KIND = ("instructions", "mkl")
+CPU = {"model": str} | dict.fromkeys(KIND, str)
 SETTINGS = {
     "data": dict,
     "norms": dict,
@@ -66,12 +73,13 @@ class Chosen(NamedTuple):
 def fields(phase: str) -> dict[str, type]:
     """The fields of a run, in order, and their kinds.
 
-    Every run: norm, phase ("tuning", "final" or a sweep's name), value (what the sweep changes, or
-    the tuned slope), lr, seed; diverged and loss as in training.Record (the last loss; None if
-    diverged); reached, the first step looked at with 90 % of the validation right; validation, how
-    many are right at the end; train_right, test_right; gradient_first, _mean, _largest over the
-    steps, norms over all parameters.
-    Final runs: validation at every look; losses and gradients as means over WINDOW steps; by depth,
+    Every run: norm, phase ("tuning", "final" or a sweep's name), value (what the sweep changes, the
+    tuned slope, or the number of a nudge), lr, seed; diverged and loss as in training.Record (the
+    last loss; None if diverged); reached, the first step looked at with 90 % of the validation
+    right; validation, how many are right at the end; train_right, test_right; gradient_first,
+    _mean, _largest over the steps, norms over all parameters.
+    Nudged runs: validation at every look.
+    Final runs: the same; losses and gradients as means over WINDOW steps; by depth,
     before and after training, the RMS of the activations and the norm of the loss's gradient with
     respect to them. Numbers have four digits; None stands for what is not finite.
     """
@@ -122,11 +130,23 @@ def _after_tuning(settings: Mapping, norm: str, start: Chosen) -> Iterator[dict]
         if norm in wanted["norms"]:
             for value in wanted["values"]:
                 for seed in wanted["seeds"]:
-                    yield _cell(norm, phase, value, start.lr, seed)
+                    yield _cell(norm, phase, value, wanted.get("lr", start.lr), seed)
 
 
 def _cell(norm: str, phase: str, value: float | None, lr: float, seed: int) -> dict:
     return dict(zip(KEY, (norm, phase, value, lr, seed), strict=True))
+
+
+def nudged(record: Mapping, norm: str) -> list[list[dict]]:
+    """The nudged runs of a norm, one list for each nudge; the seeds in their order.
+
+    A nudge moves the weights at the start in their last place (trials.nudge): so far apart two CPUs
+    may be.
+    """
+    wanted = record["settings"]["sweeps"][NUDGE]
+    runs = [run for run in record["runs"] if (run["norm"], run["phase"]) == (norm, NUDGE)]
+    runs.sort(key=lambda run: run["seed"])
+    return [[run for run in runs if run["value"] == value] for value in wanted["values"]]
 
 
 def sweep(record: Mapping, phase: str) -> dict[tuple[str, float], list[dict]]:
@@ -189,6 +209,7 @@ def load_record(path: str | Path, *, complete: bool = True) -> dict:
 def _check(record: object) -> None:
     """RecordError for the first thing that cannot be."""
     jsonfile.expect(record, HEAD, "it")
+    jsonfile.expect(record["cpu"], CPU, "its cpu")
     settings = record["settings"]
     jsonfile.expect(settings, SETTINGS, "its settings")
     jsonfile.expect(settings["data"], DATA, "its data")

@@ -14,7 +14,7 @@ from normcourse.training.contenders import build
 from normcourse.training.data import Data, digits
 from normcourse.training.looks import accuracy, by_depth, gradient_norm
 from normcourse.training.loop import Record, train
-from normcourse.training.records import KEY, WINDOW, key, plan
+from normcourse.training.records import KEY, NUDGE, WINDOW, key, plan
 
 PROBE = 256  # training samples that activations and gradients by depth are measured on
 GOAL = 0.9  # validation accuracy of the sources' convergence speed
@@ -48,6 +48,8 @@ def trial(settings: Mapping, cell: Mapping, data: Data | None = None) -> dict:
     if arguments.model["build"] == "cnn":
         data = data.images()
     model = build(arguments.model, cell["norm"], seed=cell["seed"], slope=arguments.slope)
+    if cell["phase"] == NUDGE:
+        nudge(model, cell["value"], cell["seed"])
     probe = (data.train_x[:PROBE], data.train_y[:PROBE])
     start = by_depth(model, *probe)
     record = train(
@@ -55,9 +57,27 @@ def trial(settings: Mapping, cell: Mapping, data: Data | None = None) -> dict:
     )
     run = {name: cell.get(name) for name in KEY}
     run |= _numbers(record, model, data)
+    if cell["phase"] == NUDGE:
+        run["validation"] = _counts(record, data)
     if cell["phase"] == "final":
         run |= _curves(record, data, start, by_depth(model, *probe))
     return run
+
+
+def nudge(model: nn.Module, number: int, seed: int) -> None:
+    """Move each parameter by a unit or two in its last place, up, down or not at all; in place.
+
+    Another CPU rounds the first step otherwise, and moves them by about as much. What a run does
+    then it could have done on another machine.
+
+    Args:
+        number: of the nudge; each number and seed move otherwise.
+    """
+    generator = torch.Generator().manual_seed(1000 * number + seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            steps = torch.randint(-1, 2, parameter.shape, generator=generator)
+            parameter.mul_(1 + steps * torch.finfo(parameter.dtype).eps)
 
 
 def all_runs(settings: Mapping, data: Data | None = None) -> list[dict]:
@@ -87,7 +107,7 @@ def _arguments(settings: Mapping, cell: Mapping) -> Arguments:
         model["depth"] = cell["value"]
     elif cell["phase"] == "batch_size":
         how["batch_size"] = cell["value"]
-    else:  # a sweep over slopes, or a slope that is tuned; None: the contender's own
+    elif cell["phase"] != NUDGE:  # a sweep over slopes, or one that is tuned; None: its own
         slope = cell["value"]
     return Arguments(model, slope, how, dtype)
 

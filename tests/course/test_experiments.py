@@ -1,9 +1,8 @@
-"""tools/experiments.py keeps finished runs, resumes,
-and refuses a record that it cannot continue.
-"""
+"""tools/experiments.py keeps finished runs, goes on with them, and refuses what it cannot go on with."""
 
+import functools
 import json
-import sys
+import os
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,19 @@ from normcourse import training
 from normcourse.training.records import BRIEF, CURVES, key
 from tests import full_disk
 from tests.course.small_grid import NAME, RUNS, small_grid
-from tools import experiments
+from tools import experiments, other_maker
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+# MKL's path here, asked once: it takes a process
+probed = functools.cache(functools.partial(other_maker.probe, os.environ.copy()))
 
 
 @pytest.fixture
 def tool(monkeypatch):
     """With one small grid; default dtype and number of threads are set back."""
+    monkeypatch.setattr(other_maker, "probe", lambda environment: probed())
     monkeypatch.setattr(experiments, "GRIDS", {NAME: small_grid()})
     dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
     yield experiments
@@ -52,6 +56,7 @@ def made(tool, alone, tmp_path):
     path = tmp_path / f"{NAME}.json"
     record = tool.load(path, NAME, tool.GRIDS[NAME])
     record["runs"] = list(alone)
+    record["seconds"] = 9.0
     tool.save(path, record)
     return path
 
@@ -63,10 +68,20 @@ def test_the_record_says_how_it_was_made(tool, alone, tmp_path, capsys):
     assert record["runs"] == alone
     assert record["experiment"] == NAME and record["command"].startswith("make experiments")
     assert set(record["versions"]) == {"python", "torch", "numpy", "platform"}
+    assert record["cpu"]["instructions"] == torch.backends.cpu.get_cpu_capability()
+    assert record["cpu"]["model"] and record["cpu"]["mkl"]
+    assert 0 < record["seconds"] < 600
     assert record["settings"] == small_grid()
     for one in record["runs"]:
         assert set(one) == {*BRIEF, *(CURVES if one["phase"] == "final" else ())}
-    assert not list(tmp_path.glob("*.tmp"))
+    assert [path.name for path in tmp_path.iterdir()] == [f"{NAME}.json"]
+
+
+def but_for_the_time(path):
+    """What the file holds, in its order, without the seconds that the runs took."""
+    record = json.loads(path.read_text("utf-8"))
+    assert record.pop("seconds") > 0
+    return json.dumps(record)
 
 
 def test_a_worker_trains_with_one_thread_in_float64(tool, monkeypatch):
@@ -80,10 +95,10 @@ def test_a_worker_trains_with_one_thread_in_float64(tool, monkeypatch):
 
 @pytest.mark.slow
 def test_two_workers_make_the_record_of_one(tool, made):
-    of_one = made.read_bytes()
+    of_one = but_for_the_time(made)
     made.unlink()
     assert run(tool, made.parent, workers=2) == 0
-    assert made.read_bytes() == of_one
+    assert but_for_the_time(made) == of_one
 
 
 def test_a_complete_record_is_left_as_it_is(tool, made, capsys):
@@ -96,7 +111,7 @@ def test_a_complete_record_is_left_as_it_is(tool, made, capsys):
 def test_an_interrupted_command_keeps_what_is_done_and_goes_on(
     tool, alone, made, monkeypatch, capsys
 ):
-    whole, train, calls = made.read_bytes(), tool._run, []
+    whole, train, calls = but_for_the_time(made), tool._run, []
 
     def interrupted(*arguments):
         calls.append(arguments)
@@ -112,7 +127,7 @@ def test_an_interrupted_command_keeps_what_is_done_and_goes_on(
         assert len(json.loads(made.read_text("utf-8"))["runs"]) == kept
     assert run(tool, made.parent) == 0
     assert len(calls) == RUNS + 2  # what was done is not done again
-    assert made.read_bytes() == whole
+    assert but_for_the_time(made) == whole
 
 
 def test_runs_that_come_in_another_order_give_the_same_file(tool, alone, made):
@@ -130,6 +145,20 @@ def test_a_write_that_fails_leaves_the_former_record(tool, made, monkeypatch):
         tool.save(made, json.loads(before))
     assert made.read_bytes() == before
     assert list(made.parent.iterdir()) == [made]  # nor a half of the new one
+
+
+def test_a_full_disk_is_named_in_one_sentence_and_what_is_done_stays(
+    tool, made, monkeypatch, capsys
+):
+    shorten(made, 1)
+    before = made.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(*full_disk.FULL)
+        assert run(tool, made.parent) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{made}: No space left on device.") and "goes on" in line
+    assert made.read_bytes() == before
+    assert run(tool, made.parent) == 0
 
 
 def test_a_grid_that_grew_goes_on_with_the_runs_that_are_there(tool, made, monkeypatch):
@@ -185,19 +214,49 @@ def test_a_damaged_or_foreign_record_is_refused_and_left_alone(tool, made, capsy
     assert made.read_bytes() == before
 
 
-def test_runs_of_two_versions_are_not_mixed(tool, made, capsys):
-    record = json.loads(made.read_text("utf-8"))
-    record["versions"]["torch"] = "1.0"
-    made.write_text(json.dumps(record), "utf-8")
+def shorten(path, runs=0, **changes):
+    """Take runs away from the end of a record, and change parts of it."""
+    record = json.loads(path.read_text("utf-8"))
+    for part, value in changes.items():
+        record[part] |= value
+    del record["runs"][len(record["runs"]) - runs :]
+    path.write_text(json.dumps(record), "utf-8")
+
+
+ELSEWHERE = {
+    "another torch": {"versions": {"torch": "1.0"}},
+    "other instructions": {"cpu": {"instructions": "SSE9"}},
+    "another path through MKL": {"cpu": {"mkl": "abacus"}},
+}
+
+
+@pytest.mark.parametrize("changes", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_runs_of_two_machines_are_not_mixed(tool, made, capsys, changes):
+    shorten(made, **changes)
     assert run(tool, made.parent) == 0  # complete: nothing to mix
-    record["runs"].pop()
-    made.write_text(json.dumps(record), "utf-8")
+    shorten(made, 1)
+    before = made.read_bytes()
     assert run(tool, made.parent) == 1
-    assert "do not mix" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    ((part, value),) = changes.items()
+    assert f"{NAME}.json was begun with" in error and str(*value.values()) in error
+    assert "do not mix" in error and f"--fresh {NAME}" in error
+    assert ("ATEN_CPU_CAPABILITY=sse9" in error) == ("instructions" in value)
+    assert made.read_bytes() == before
+    assert run(tool, made.parent, "--fresh", NAME) == 0
+    assert training.load_record(made)[part] != json.loads(before)[part]
+
+
+def test_the_name_of_the_cpu_decides_nothing(tool, made):
+    shorten(made, 1, cpu={"model": "of another maker"})
+    assert run(tool, made.parent) == 0
+    model = tool.cpu()["model"]
+    assert training.load_record(made)["cpu"]["model"] == f"of another maker, {model}"
 
 
 WRONG = {
     "name": (["none"], f"no such experiment: none; there are {NAME}"),
+    "everything anew": (["--fresh"], "--fresh needs the names of the records"),
     "no worker": (["--workers", "0"], "--workers needs at least 1, got 0"),
 }
 

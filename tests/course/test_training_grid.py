@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from normcourse import draw, training
+from normcourse.training import trials
 from normcourse.training.contenders import CAP, GROUPS
 from normcourse.training.records import BRIEF, CURVES, WINDOW, key
 from normlib import functional, layers
@@ -334,3 +335,63 @@ def test_all_runs_are_the_plans_with_the_choice_that_they_led_to(data):
     assert [key(run) for run in runs] == [key(one) for one in training.plan(settings, runs)]
     assert [run["phase"] for run in runs] == ["tuning", "tuning", "final"]
     assert runs[2] == training.trial(settings, runs[2], data)
+
+
+# A nudge: as far apart as two CPUs
+
+
+def moved(model, number, seed):
+    """By how many units of its last place each weight is moved."""
+    before = [p.detach().clone() for p in model.parameters()]
+    trials.nudge(model, number, seed)
+    after = [p.detach() for p in model.parameters()]
+    eps = torch.finfo(torch.float64).eps
+    relative = [((b - a) / (a * eps)).flatten() for a, b in zip(before, after, strict=True)]
+    return torch.cat(relative).nan_to_num()  # a bias of 0 stays
+
+
+def test_a_nudge_moves_weights_by_two_units_at_most_and_is_the_same_at_each_call():
+    first = moved(build("mlp", "none"), 1, seed=0)
+    assert first.abs().max() <= 2
+    assert (first != 0).double().mean() > 0.5
+    torch.testing.assert_close(moved(build("mlp", "none"), 1, seed=0), first)
+    for number, seed in ((2, 0), (1, 1)):
+        assert not torch.equal(moved(build("mlp", "none"), number, seed), first)
+
+
+def test_a_nudged_run_is_the_final_one_from_moved_weights_with_all_its_looks(data, monkeypatch):
+    settings = small_grid()
+    nudged = training.trial(settings, cell(phase=training.NUDGE, value=3, lr=0.1), data)
+    assert set(nudged) == set(BRIEF) and nudged["value"] == 3
+    final = training.trial(settings, cell(lr=0.1), data)
+    assert len(nudged["validation"]) == len(final["validation"]) == 3
+    assert training.same_verdict(nudged, final, 2)  # nothing is chaotic in twelve steps
+
+    def silence(model, number, seed):
+        assert (number, seed) == (3, 0)
+        for parameter in model.parameters():
+            parameter.data.mul_(0)
+
+    monkeypatch.setattr(trials, "nudge", silence)
+    silenced = training.trial(settings, cell(phase=training.NUDGE, value=3, lr=0.1), data)
+    assert silenced["validation"] != nudged["validation"]
+
+
+def test_nudged_runs_come_by_nudge_and_seed():
+    wanted = {"norms": ["rms_norm"], "values": [0, 1], "seeds": [0, 5]}
+    settings = small_grid(sweeps={training.NUDGE: wanted})
+    tuning = [
+        cell(phase="tuning", lr=lr, seed=100) | {"validation": [lr], "diverged": False}
+        for lr in settings["rates"]
+    ]
+    cells = [one for one in training.plan(settings, tuning) if one["phase"] == training.NUDGE]
+    assert {one["lr"] for one in cells} == {0.1}  # the tuned one
+    record = {"settings": settings, "runs": cells[::-1]}
+    found = training.nudged(record, "rms_norm")
+    assert [[(run["value"], run["seed"]) for run in runs] for runs in found] == [
+        [(0, 0), (0, 5)],
+        [(1, 0), (1, 5)],
+    ]
+    wanted["lr"] = 0.01
+    cells = [one for one in training.plan(settings, tuning) if one["phase"] == training.NUDGE]
+    assert {one["lr"] for one in cells} == {0.01}

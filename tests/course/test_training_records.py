@@ -37,7 +37,8 @@ def record():
         runs += [made_up(one, 200 + round(1000 * one["lr"])) for one in todo]
     places = [key(one) for one in training.plan(settings, runs)]
     runs.sort(key=lambda run: places.index(key(run)))
-    values = (NAME, "make experiments", "2026-01-01", {"torch": "2"}, settings, runs)
+    cpu = {"model": "a CPU", "instructions": "AVX2", "mkl": "no MKL"}
+    values = (NAME, "make experiments", "2026-01-01", {"torch": "2"}, cpu, 1.5, settings, runs)
     return json.loads(json.dumps(dict(zip(HEAD, values, strict=True))))
 
 
@@ -131,6 +132,12 @@ DAMAGES = {
         lambda r: r.update(versions="2.13"),
         'it has versions "2.13", expected dict',
     ),
+    "no CPU": (lambda r: r.pop("cpu"), "it has fields that are missing or unknown: cpu"),
+    "a CPU without its path": (lambda r: r["cpu"].pop("mkl"), "missing or unknown: mkl"),
+    "seconds as text": (
+        lambda r: r.update(seconds="3 s"),
+        'it has seconds "3 s", expected int | float',
+    ),
     "settings as text": (lambda r: r.update(settings="all"), 'settings "all", expected dict'),
     "settings without rates": (lambda r: r["settings"].pop("rates"), "missing or unknown: rates"),
     "no data": (lambda r: r["settings"].update(data=None), "has data null, expected dict"),
@@ -214,6 +221,12 @@ STORED = [path.stem for path in RECORDS.glob("*.json") if path.stem.startswith(O
 
 def test_every_grid_has_a_stored_record():
     assert set(STORED) == set(grids.GRIDS)
+
+
+def test_all_records_together_take_two_hours_at_most_on_two_cores():
+    seconds = [training.load_record(RECORDS / f"{name}.json")["seconds"] for name in STORED]
+    assert min(seconds) > 0
+    assert sum(seconds) <= 2 * 2 * 60 * 60
 
 
 @pytest.mark.parametrize("name", STORED)
