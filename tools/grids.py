@@ -89,8 +89,9 @@ def swept(phase: str, values: list[float]) -> dict:
 def nudge(
     norms: list[str], seeds: Iterable[int] = SEEDS, *, count: int = 10, **rate: float
 ) -> dict:
-    """A sweep that repeats the runs of these seeds, from weights moved in their last place:
-    so far apart the runs of two CPUs may be.
+    """A sweep that repeats the runs of these seeds from weights moved in their last place.
+
+    So far apart the runs of two CPUs may be.
 
     Args:
         rate: lr, where it is not the tuned one.

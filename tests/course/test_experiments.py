@@ -1,9 +1,9 @@
-"""tools/experiments.py keeps finished runs, goes on with them, and refuses what it cannot go on with."""
+"""tools/experiments.py keeps finished runs, goes on, and refuses what it cannot go on with."""
 
 import functools
 import json
 import os
-from pathlib import Path
+import sys
 
 import pytest
 import torch
@@ -13,9 +13,6 @@ from normcourse.training.records import BRIEF, CURVES, key
 from tests import full_disk
 from tests.course.small_grid import NAME, RUNS, small_grid
 from tools import experiments, other_maker
-
-ROOT = Path(__file__).resolve().parents[2]
-
 
 # MKL's path here, asked once: it takes a process
 probed = functools.cache(functools.partial(other_maker.probe, os.environ.copy()))

@@ -27,9 +27,7 @@ def made_up(one, right):
 
 @pytest.fixture
 def record():
-    """A complete one: the higher rate is better,
-    and a test count is 300 + its place in the plan.
-    """
+    """A complete one, in which the higher rate is better."""
     settings = small_grid()
     runs = []
     for _ in range(2):  # tuning first: the plan of the others needs it
@@ -233,6 +231,7 @@ def test_all_records_together_take_two_hours_at_most_on_two_cores():
 def test_the_stored_records_are_complete_and_of_these_grids(name):
     record = training.load_record(RECORDS / f"{name}.json")
     settings = record["settings"]
+    assert record["command"] == f"make experiments (python -m tools.experiments {name})"
     assert record["experiment"] == name and settings == json.loads(json.dumps(grids.GRIDS[name]))
     assert [key(run) for run in record["runs"]] == [
         key(c) for c in training.plan(settings, record["runs"])
