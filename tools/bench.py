@@ -207,7 +207,8 @@ def on_cpu(options: argparse.Namespace) -> int:
     for allocator, environment in parts.items():
         own = [
             sys.executable,
-            __file__,
+            "-m",
+            "tools.bench",
             f"--part={allocator}",
             f"--record={options.record}",
             f"--seconds={options.seconds}",

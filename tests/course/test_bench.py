@@ -220,7 +220,7 @@ def test_each_allocator_has_a_process_of_its_own(monkeypatch):
 
     def run(command, env):
         started.append(
-            (command[2].removeprefix("--part="), {k: v for k, v in env.items() if "MALLOC" in k})
+            (command[3].removeprefix("--part="), {k: v for k, v in env.items() if "MALLOC" in k})
         )
         return type("Done", (), {"returncode": 0})
 
@@ -229,6 +229,15 @@ def test_each_allocator_has_a_process_of_its_own(monkeypatch):
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
     assert bench.on_cpu(bench.parse([])) == 0
     assert started == [("as it comes", {}), ("warm", bench.WARM)]
+
+
+def test_such_a_process_starts(tmp_path, monkeypatch, capfd):
+    """No time is left, so it begins and measures nothing."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setattr(bench.platform, "libc_ver", lambda: ("", ""))
+    options = bench.parse(["--minutes=-1", "--no-compile", f"--record={tmp_path / 'record.json'}"])
+    assert bench.on_cpu(options) == 0
+    assert capfd.readouterr().out.count("The time is over.") == 1
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a GPU")
