@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.notebooks.nbstrict import StrictKernel
-from tools import kernels, other_maker, portable
+from tools import jupyter_kernels, other_maker, portable
 
 LINUX_X86 = SimpleNamespace(machine=lambda: "x86_64")
 
@@ -138,7 +138,7 @@ def test_a_forked_kernel_takes_the_other_path(monkeypatch, tmp_path):
         pytest.skip(str(reason))
     printed = []
     kernel.kc.execute_interactive(
-        other_maker.PROBE, output_hook=printed.append, timeout=kernels.CELL_TIMEOUT_S
+        other_maker.PROBE, output_hook=printed.append, timeout=jupyter_kernels.CELL_TIMEOUT_S
     )
     kernel.stop()
     kernel.sockets.cleanup()

@@ -28,7 +28,7 @@ def set_environment():
     os.environ["NORMLIB_SOLVED"] = str(MY / "progress.json")
     # the lessons' tensors are small: more threads are slower
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.environ.setdefault("PYTHONSTARTUP", str(ROOT / "tools" / "kernel_startup.py"))
+    os.environ.setdefault("PYTHONSTARTUP", str(ROOT / "tools" / "lab_hints.py"))
     others = os.environ.get("JUPYTER_CONFIG_PATH")
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
         [str(SETTINGS), *([others] if others else [])]

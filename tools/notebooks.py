@@ -24,7 +24,7 @@ from traitlets.config import Config
 from tools import (
     faster_imports,  # noqa: F401 (before nbformat)
     files,
-    kernels,
+    jupyter_kernels,
 )
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
@@ -56,22 +56,22 @@ def execute(notebook, folder: Path, tick) -> str | None:
     returns what went wrong, if something did.
     """
     with tempfile.TemporaryDirectory() as sockets:
-        transport = kernels.transport(sockets)
+        transport = jupyter_kernels.transport(sockets)
         return _execute(notebook, folder, tick, Config(KernelManager=transport))
 
 
 def _execute(notebook, folder: Path, tick, config: Config) -> str | None:
     client = NotebookClient(
         notebook,
-        timeout=kernels.CELL_TIMEOUT_S,
+        timeout=jupyter_kernels.CELL_TIMEOUT_S,
         kernel_name="python3",
         record_timing=False,
         coalesce_streams=True,
         config=config,
         resources={"metadata": {"path": str(folder)}},
     )
-    kernels.start_warm(client.create_kernel_manager())
-    environment = kernels.kernel_environment()
+    jupyter_kernels.start_warm(client.create_kernel_manager())
+    environment = jupyter_kernels.kernel_environment()
     # stderr: ipykernel greets with a warning about TCP.
     with client.setup_kernel(stderr=subprocess.DEVNULL, env=environment):
         for index, cell in enumerate(notebook.cells):

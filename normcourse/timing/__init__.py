@@ -6,14 +6,14 @@ tests/course/test_timing_self_checks.py.
 
 from normcourse.jsonfile import RecordError
 from normcourse.timing.devices import Cpu, Cuda
-from normcourse.timing.entries import backward_of, forward_backward
 from normcourse.timing.errors import TimingError
 from normcourse.timing.estimates import Ratio, fit_line, interval
 from normcourse.timing.loop import measure
+from normcourse.timing.passes import backward_of, forward_backward
 from normcourse.timing.provenance import allocator, provenance
 from normcourse.timing.records import load_record, new_record, save_record
+from normcourse.timing.records_shown import Shown, shelf
 from normcourse.timing.results import Output, Result, Row
-from normcourse.timing.shelf import Shown, shelf
 
 __all__ = [
     "Cpu",

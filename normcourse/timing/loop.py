@@ -11,11 +11,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from normcourse.timing import material
 from normcourse.timing.devices import Cpu, Cuda, Sample, resolve
-from normcourse.timing.entries import entry
 from normcourse.timing.errors import TimingError
-from normcourse.timing.material import Judge
+from normcourse.timing.inputs import Judge, draw, nbytes, outputs, sets_needed, twin
+from normcourse.timing.passes import entry
 from normcourse.timing.provenance import conditions
 from normcourse.timing.results import CONTROLS, Output, Result, in_words
 
@@ -64,7 +63,7 @@ def measure(
     """
     _arguments(candidates, reference, moved_bytes, cache, rounds, warmup)
     device = resolve(device, clock)
-    inputs = material.draw(make_inputs, device.place, seed)
+    inputs = draw(make_inputs, device.place, seed)
     judge = Judge(reference, inputs, tolerance)
     judge.first_look(candidates, inputs)
     last_cache = device.cache()
@@ -87,7 +86,7 @@ def measure(
         cache=cache,
         cache_name=last_cache.name,
         cache_bytes=last_cache.nbytes,
-        working_set_bytes=len(sets) * material.nbytes(inputs),
+        working_set_bytes=len(sets) * nbytes(inputs),
         seed=seed,
         moved_bytes=moved_bytes,
         entry=entry(next(iter(candidates.values()))),
@@ -130,8 +129,8 @@ def _arguments(
 
 
 def _sets(inputs: tuple[Tensor, ...], cache_bytes: int, cache: str) -> list[tuple[Tensor, ...]]:
-    count = material.sets_needed(material.nbytes(inputs), cache_bytes, cache)
-    return [tuple(material.twin(x) for x in inputs) for _ in range(count)]
+    count = sets_needed(nbytes(inputs), cache_bytes, cache)
+    return [tuple(twin(x) for x in inputs) for _ in range(count)]
 
 
 def _all_turns(
@@ -161,7 +160,7 @@ def _turns(
 def _copies(device: Cpu | Cuda, moved_bytes: int, cache: str) -> Iterator[Callable]:
     """Copies that read half of the bytes and write the other half, into memory that is there."""
     source = torch.randint(256, (moved_bytes // 2,), dtype=torch.uint8, device=device.place)
-    count = material.sets_needed(moved_bytes, device.cache().nbytes, cache)
+    count = sets_needed(moved_bytes, device.cache().nbytes, cache)
     calls = [partial(device.copy, source.clone(), source.clone()) for _ in range(count)]
     return itertools.cycle(calls)
 
@@ -229,7 +228,7 @@ def _clock_went_on(samples: Mapping[str, list[Sample]]) -> None:
 
 def _output(name: str, last: Sample, judge: Judge) -> Output:
     """The output of the last timed round, held against the truth once more."""
-    got = material.outputs(name, last.output)
+    got = outputs(name, last.output)
     dtypes = {str(y.dtype).removeprefix("torch.") for y in got}
     return Output(", ".join(sorted(dtypes)), judge.error(name, got))
 

@@ -1,4 +1,4 @@
-"""tools/learner.py, tools/kernel_startup.py and normcourse/progress.py:
+"""tools/learner.py, tools/lab_hints.py and normcourse/progress.py:
 nothing of the reader's is lost.
 """
 
@@ -24,7 +24,7 @@ from tools import lab as lab_tool
 
 ROOT = Path(__file__).parents[2]
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-STARTUP = runpy.run_path(str(ROOT / "tools/kernel_startup.py"))
+STARTUP = runpy.run_path(str(ROOT / "tools/lab_hints.py"))
 renew = learner.renew
 
 
@@ -504,7 +504,7 @@ def test_a_kernel_shows_the_hint_below_the_traceback_and_once_what_an_update_kep
     write_lesson(path, "import math as check")
     write_lesson(tmp_path / "01_a.old.ipynb", "my answer")
     environment = os.environ | {
-        "PYTHONSTARTUP": str(ROOT / "tools/kernel_startup.py"),
+        "PYTHONSTARTUP": str(ROOT / "tools/lab_hints.py"),
         "JPY_SESSION_NAME": str(path),
     }
     manager, client = start_new_kernel(env=environment)

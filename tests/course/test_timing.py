@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from normcourse import timing
-from normcourse.timing import caches, estimates, material
+from normcourse.timing import caches, estimates, inputs
 from normcourse.timing.simulated import Driver
 from tests.course.simulated_machines import LoadedHost, draw, measured, plus_one
 
@@ -151,16 +151,16 @@ def test_the_wait_grows_until_the_host_is_ahead():
 def test_inputs_keep_their_strides():
     x = torch.arange(24.0).reshape(4, 6)
     for view in (x[:, :3], x.t(), x[::2], x[:1].expand(5, 6)):
-        twin = material.twin(view)
+        twin = inputs.twin(view)
         assert torch.equal(twin, view) and twin.data_ptr() != view.data_ptr()
         assert 0 in view.stride() or twin.stride() == view.stride()
 
 
 @pytest.mark.parametrize("set_bytes", [10, 1000, 1001, 10**9])
 def test_a_cold_working_set_exceeds_three_caches(set_bytes):
-    count = material.sets_needed(set_bytes, 1000, "cold")
+    count = inputs.sets_needed(set_bytes, 1000, "cold")
     assert count * set_bytes > 3000 and (count == 2 or (count - 1) * set_bytes <= 3000)
-    assert material.sets_needed(set_bytes, 1000, "warm") == 1
+    assert inputs.sets_needed(set_bytes, 1000, "warm") == 1
 
 
 def test_the_cache_is_read_from_the_machine(tmp_path, monkeypatch):
@@ -190,8 +190,8 @@ def test_the_cache_is_read_from_the_machine(tmp_path, monkeypatch):
     ],
 )
 def test_distance_at_the_edges(truth, y, error):
-    assert material._distance(torch.tensor(y), torch.tensor(truth)) == error
-    assert math.isnan(material._distance(torch.tensor([float("nan")]), torch.tensor([1.0])))
+    assert inputs._distance(torch.tensor(y), torch.tensor(truth)) == error
+    assert math.isnan(inputs._distance(torch.tensor([float("nan")]), torch.tensor([1.0])))
 
 
 def test_one_wrong_element_of_many_is_seen():

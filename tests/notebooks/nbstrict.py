@@ -25,9 +25,9 @@ from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager, Runnin
 from nbval.plugin import IPyNbCell, IPyNbFile, NbCellError, nocolors
 
 from tests.notebooks.pictures import distance, limit
-from tools import kernels
+from tools import jupyter_kernels
 
-CELL_TIMEOUT_S = kernels.CELL_TIMEOUT_S
+CELL_TIMEOUT_S = jupyter_kernels.CELL_TIMEOUT_S
 MESSAGE_TIMEOUT_S = 60  # from a cell's end to its outputs; on an idle machine a few ms
 POLL_S = 1
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -70,15 +70,15 @@ class StrictKernel(RunningKernel):
         self.km = KernelManager(
             kernel_name=CURRENT_ENV_KERNEL_NAME,
             kernel_spec_manager=NbvalKernelspecManager(),
-            **kernels.transport(self.sockets.name),
+            **jupyter_kernels.transport(self.sockets.name),
         )
-        kernels.start_warm(self.km)
-        environment = kernels.kernel_environment()
+        jupyter_kernels.start_warm(self.km)
+        environment = jupyter_kernels.kernel_environment()
         self.km.start_kernel(stderr=subprocess.DEVNULL, cwd=str(folder), env=environment)
         self.kc = self.km.client()
         self.kc.start_channels()
         try:
-            self.kc.wait_for_ready(timeout=kernels.CELL_TIMEOUT_S)
+            self.kc.wait_for_ready(timeout=jupyter_kernels.CELL_TIMEOUT_S)
         except RuntimeError:
             self.stop()
             raise

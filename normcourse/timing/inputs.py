@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from normcourse.timing.entries import entry
 from normcourse.timing.errors import TimingError
+from normcourse.timing.passes import entry
 
 COLD = 3  # the working set exceeds this many last-level caches
 # About four roundings for the half types; room for long sums in float32, where a wrong formula is

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.notebooks.nbstrict import StrictKernel
-from tools import kernels
+from tools import jupyter_kernels
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kernels are forked on Linux only")
 STATE = """
@@ -77,7 +77,7 @@ if {triton}:
 
 def run(kernel, code):
     reply = kernel.kc.execute_interactive(
-        code, output_hook=lambda _: None, timeout=kernels.CELL_TIMEOUT_S
+        code, output_hook=lambda _: None, timeout=jupyter_kernels.CELL_TIMEOUT_S
     )
     assert reply["content"]["status"] == "ok", reply["content"]
 
@@ -152,7 +152,7 @@ def written_by(kernel):
         WRITE,
         silent=True,  # it leaves no variable in the kernel
         output_hook=seen.append,
-        timeout=kernels.CELL_TIMEOUT_S,
+        timeout=jupyter_kernels.CELL_TIMEOUT_S,
     )
     return [message["content"] for message in seen if message["msg_type"] == "stream"]
 
@@ -167,7 +167,7 @@ def test_what_c_code_prints_is_an_output_of_a_fresh_kernel_too(fresh):
 
 
 def wait_until(condition):
-    end = time.monotonic() + kernels.CELL_TIMEOUT_S
+    end = time.monotonic() + jupyter_kernels.CELL_TIMEOUT_S
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.1)
@@ -179,7 +179,7 @@ def test_a_forked_kernel_can_be_interrupted_and_stopped(start, folder):
     cell = kernel.kc.execute("import time; open('started', 'x'); time.sleep(10_000)")
     wait_until((folder / "started").exists)
     kernel.interrupt()
-    kernel.await_reply(cell, timeout=kernels.CELL_TIMEOUT_S)
+    kernel.await_reply(cell, timeout=jupyter_kernels.CELL_TIMEOUT_S)
     run(kernel, "x = 1")
     kernel.stop()
     wait_until(lambda: process.poll() is not None)
@@ -187,14 +187,14 @@ def test_a_forked_kernel_can_be_interrupted_and_stopped(start, folder):
 
 @pytest.mark.selftest
 def test_a_kernel_ends_with_the_warm_process():
-    warm = kernels.WarmProcess((sys.executable,), dict(os.environ))
+    warm = jupyter_kernels.WarmProcess((sys.executable,), dict(os.environ))
     process = warm.fork(["-f", "no-such-folder-connection.json"], os.getcwd())
     warm.stop()
     wait_until(lambda: process.poll() is not None)
 
 
 def test_a_warm_process_that_cannot_start_is_an_error():
-    warm = kernels.WarmProcess((sys.executable, "-c", "exit()"), dict(os.environ))
+    warm = jupyter_kernels.WarmProcess((sys.executable, "-c", "exit()"), dict(os.environ))
     with pytest.raises((RuntimeError, BrokenPipeError), match=r"ended|pipe"):
         warm.fork([], os.getcwd())
 

@@ -3,8 +3,8 @@
 Importing torch and matplotlib takes longer than the cells of a short lesson. On Linux a kernel is
 therefore forked from a warm process, which has imported what WARM names and has done nothing else.
 Each kernel has its own memory, working directory and arguments, like one that was started anew; it
-imports normlib and normcourse itself. tests/notebooks/test_kernels.py compares the two kinds. On
-other systems, and with NORMLIB_FRESH_KERNELS=1, a kernel starts as Jupyter starts it.
+imports normlib and normcourse itself. tests/notebooks/test_jupyter_kernels.py compares both kinds.
+On other systems, and with NORMLIB_FRESH_KERNELS=1, a kernel starts as Jupyter starts it.
 """
 
 import atexit
