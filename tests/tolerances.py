@@ -18,8 +18,8 @@ bfloat16 7.8e-3.
 - a closed formula with autograd, both float64: rtol = atol = 1e-12 or 1e-13. Sums of at most some
   hundred terms of order 1, each rounded by 1e-16.
 - statistics of random draws: 4 or 5 standard deviations; the variance stands beside each.
-- what a timed function returns: TOLERANCE in normcourse/timing/inputs.py, by dtype. It is to find
-  another formula and does not judge roundings.
+- what a timed function returns: TOLERANCE in normcourse/timing/correctness.py, by dtype. It is to
+  find another formula and does not judge roundings.
 - an answer to an exercise: rtol and atol of expect in normcourse/checks/verdict.py. A learner may
   round.
 - a stored output of a notebook: none, the text is the same. Lessons print what is true on every

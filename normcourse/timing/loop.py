@@ -11,10 +11,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from normcourse.timing.correctness import Judge, outputs
 from normcourse.timing.devices import Cpu, Cuda, Sample, resolve
 from normcourse.timing.errors import TimingError
-from normcourse.timing.inputs import Judge, draw, nbytes, outputs, sets_needed, twin
-from normcourse.timing.passes import entry
+from normcourse.timing.inputs import draw, nbytes, sets_needed, twin
+from normcourse.timing.passes import timed_pass
 from normcourse.timing.provenance import conditions
 from normcourse.timing.results import CONTROLS, Output, Result, in_words
 
@@ -89,7 +90,7 @@ def measure(
         working_set_bytes=len(sets) * nbytes(inputs),
         seed=seed,
         moved_bytes=moved_bytes,
-        entry=entry(next(iter(candidates.values()))),
+        entry=timed_pass(next(iter(candidates.values()))),
         conditions=conditions(device.name),
         seen=list(device.flags),
         outputs={name: _output(name, samples[name][-1], judge) for name in candidates},

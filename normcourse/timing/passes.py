@@ -1,4 +1,4 @@
-"""Three ways into a contender: the plain call, forward and backward, the backward alone."""
+"""The passes of a function that are timed: forward, forward and backward, backward alone."""
 
 from collections.abc import Callable
 
@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 
-def entry(candidate: Callable) -> str:
-    """By which way a candidate goes; contenders of one measurement must all go by the same."""
-    return getattr(candidate, "entry", "plain call")
+def timed_pass(candidate: Callable) -> str:
+    """Which pass a candidate is; the contenders of one measurement are all the same."""
+    return getattr(candidate, "timed_pass", "plain call")
 
 
 def forward_backward(f: Callable) -> Callable:
@@ -21,7 +21,7 @@ def forward_backward(f: Callable) -> Callable:
         output, leaves = _graph(f, inputs)
         return _used(torch.autograd.grad(output, leaves, grad_output, allow_unused=True))
 
-    both.entry = "forward and backward through autograd"
+    both.timed_pass = "forward and backward through autograd"
     return both
 
 
@@ -45,7 +45,7 @@ def backward_of(f: Callable) -> Callable:
     def backward(grad_output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
         return prepare(grad_output, *inputs)()
 
-    backward.entry = "backward through autograd"
+    backward.timed_pass = "backward through autograd"
     backward.prepare = prepare
     return backward
 

@@ -84,7 +84,7 @@ class Result:
     working_set_bytes: int
     seed: int
     moved_bytes: int
-    entry: str
+    entry: str  # the pass that was timed, as passes.py names it
     conditions: Mapping[str, object]
     seen: list[str]  # warnings that no sample tells
     outputs: Mapping[str, Output]

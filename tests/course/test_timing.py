@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from normcourse import timing
-from normcourse.timing import caches, estimates, inputs
+from normcourse.timing import caches, correctness, estimates, inputs
 from normcourse.timing.simulated import Driver
 from tests.course.simulated_machines import LoadedHost, draw, measured, plus_one
 
@@ -190,8 +190,8 @@ def test_the_cache_is_read_from_the_machine(tmp_path, monkeypatch):
     ],
 )
 def test_distance_at_the_edges(truth, y, error):
-    assert inputs._distance(torch.tensor(y), torch.tensor(truth)) == error
-    assert math.isnan(inputs._distance(torch.tensor([float("nan")]), torch.tensor([1.0])))
+    assert correctness._distance(torch.tensor(y), torch.tensor(truth)) == error
+    assert math.isnan(correctness._distance(torch.tensor([float("nan")]), torch.tensor([1.0])))
 
 
 def test_one_wrong_element_of_many_is_seen():

@@ -165,8 +165,8 @@ def test_07_more_than_the_copy_is_flagged(copy_s, flagged):
         (lambda x: (x + 1).bfloat16(), "different dtype, shape"),
         (lambda x: (x + 1)[None], "gave shapes"),
         (lambda x: (x + 1).requires_grad_(), "requires_grad"),
-        (timing.forward_backward(lambda x: x + 1), "different entries"),
-        (timing.backward_of(lambda x: x + 1), "different entries"),
+        (timing.forward_backward(lambda x: x + 1), "different passes"),
+        (timing.backward_of(lambda x: x + 1), "different passes"),
         (lambda x: x.add_(1), "'b' overwrote input 0"),
         (lambda x: None, "'b' returned NoneType"),
         (
