@@ -23,6 +23,7 @@ from tqdm import tqdm
 import normcourse
 from normcourse import timing
 from normcourse.timing.records import check_entry, entry
+from normcourse.timing.records_shown import SEVERAL
 from tools.bench_cases import NOT_TIMED, Case, cpu_cases, field, gpu_cases
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,7 +36,6 @@ WARM = {
     "MALLOC_TOP_PAD_": "268435456",
 }
 SAME = ("machine", "device", "torch", "triton", "python", "commit")
-SEVERAL = ("all", "rsqrt")  # cases that compare several functions
 PEERS = ("compile", "liger", "quack")
 COLUMNS = ("torch", "formula", "compile", "fused", "liger", "quack", "copy")
 

@@ -12,7 +12,7 @@ from normcourse.timing.loop import measure
 from normcourse.timing.passes import backward_of, forward_backward
 from normcourse.timing.provenance import allocator, provenance
 from normcourse.timing.records import load_record, new_record, save_record
-from normcourse.timing.records_shown import Shown, shelf
+from normcourse.timing.records_shown import Shown, find_records
 from normcourse.timing.results import Output, Result, Row
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "TimingError",
     "allocator",
     "backward_of",
+    "find_records",
     "fit_line",
     "forward_backward",
     "interval",
@@ -35,5 +36,4 @@ __all__ = [
     "new_record",
     "provenance",
     "save_record",
-    "shelf",
 ]

@@ -74,7 +74,7 @@ class Shown:
         return found
 
 
-def shelf(folder: Path | str) -> list[Shown]:
+def find_records(folder: Path | str) -> list[Shown]:
     """Every timing record in the folder, best first.
 
     The reader's comes before the course's, a GPU's before a CPU's.

@@ -28,8 +28,7 @@ class MismatchError(RuntimeError, ValueError, IndexError):
 def overridable(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """The function, which leaves a call to arguments with a __torch_function__, as torch's do.
 
-    So torch.fx, whose stand-ins for tensors have no shape to check, records one call of the
-    function.
+    So torch.fx, whose proxies have no shape to check, records one call of the function.
     """
 
     @functools.wraps(function)

@@ -162,7 +162,7 @@ def test_a_readers_cpu_record_comes_before_the_courses_and_after_the_readers_gpu
     cpu["provenance"]["device"] = "CPU"
     timing.save_record(records / "own/timing_cpu.json", cpu)
     timing.save_record(records / "own/timing_gpu.json", made_up_record(single_cases()[:2]))
-    order = [(shown.whose, shown.name) for shown in timing.shelf(records)]
+    order = [(shown.whose, shown.name) for shown in timing.find_records(records)]
     assert order == [
         ("yours", "timing_gpu.json"),
         ("yours", "timing_cpu.json"),
@@ -174,18 +174,18 @@ def test_a_record_that_is_not_complete_says_what_to_do(records):
     own = records / "own/timing_gpu.json"
     begun = [case for case in bench_cases.gpu_cases("as it comes") if case.op == "dyt"][:1]
     timing.save_record(own, made_up_record(begun))
-    shown = timing.shelf(records)[0]
+    shown = timing.find_records(records)[0]
     assert shown.find("layer_norm") is None
     with pytest.raises(timing.RecordError, match="does not hold layer_norm, forward yet"):
         shown.need("layer_norm", **{"pass": "forward"})
     timing.save_record(own, made_up_record([]))
     with pytest.raises(timing.RecordError, match="holds no norm on its own yet"):
-        timing.shelf(records)[0].find("layer_norm")
+        timing.find_records(records)[0].find("layer_norm")
 
 
 def test_no_record_at_all(tmp_path):
     with pytest.raises(timing.RecordError, match="make bench makes one"):
-        timing.shelf(tmp_path)
+        timing.find_records(tmp_path)
 
 
 class SimulatedCard(Driver):

@@ -295,7 +295,7 @@ def test_layers_with_fused(name, monkeypatch):
         assert module.rescaled(3.0).fused and not plain.rescaled(3.0).fused
 
 
-# The way to the kernels
+# The dispatch to the kernels
 
 INTERPRETED = """
 import torch
