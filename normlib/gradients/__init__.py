@@ -15,13 +15,11 @@ of differentiable tensor operations.
 
 from normlib.gradients.jacobians import (
     batch_norm_jacobian,
-    derf_jacobian,
     dyisru_jacobian,
     dyt_jacobian,
     layer_norm_jacobian,
     rms_norm_jacobian,
     softmax_jacobian,
-    unit_vector_jacobian,
 )
 from normlib.gradients.norms import (
     batch_norm_backward,
@@ -43,7 +41,6 @@ __all__ = [
     "batch_norm_backward",
     "batch_norm_jacobian",
     "derf_backward",
-    "derf_jacobian",
     "dyisru_backward",
     "dyisru_jacobian",
     "dyt_backward",
@@ -57,6 +54,5 @@ __all__ = [
     "softcap_backward",
     "softmax_backward",
     "softmax_jacobian",
-    "unit_vector_jacobian",
     "weight_norm_backward",
 ]

@@ -18,7 +18,6 @@ from normlib.functional.validation import (
 )
 from normlib.gradients.arithmetic import (
     accumulate,
-    erf_slope,
     identity,
     isru_scale,
     isru_slope,
@@ -112,28 +111,6 @@ def rms_norm_jacobian(
     return _norm_jacobian(x, gain, eps, centre=False)
 
 
-def unit_vector_jacobian(input: Tensor) -> Tensor:
-    """(..., D, D) of u = x / |x| for rows x (..., D): (I - u u^T) / |x|.
-
-    [EQ-UNIT-JACOBIAN]
-
-    NaN or infinite at x = 0, where there is no direction.
-
-    >>> gradients.unit_vector_jacobian(torch.tensor([3.0, 4.0]))
-    tensor([[ 0.1280, -0.0960],
-            [-0.0960,  0.0720]])
-
-    Raises: RuntimeError (no rows), NotImplementedError (no floats).
-    Source: KEXUE blog 10831, section on gradients.
-    """
-    check_rows("unit_vector_jacobian", input)
-    x = accumulate(input)
-    length = x.square().sum(-1, keepdim=True).sqrt()  # (..., 1)
-    u = x / length
-    jacobian = (identity(x) - outer(u, u)) / length.unsqueeze(-1)  # (..., D, D)
-    return jacobian.to(input.dtype)
-
-
 def softmax_jacobian(input: Tensor) -> Tensor:
     """(..., D, D) of softmax over the last axis: diag(p) - p p^T.
 
@@ -205,32 +182,6 @@ def dyisru_jacobian(
     level = isru_scale(input, weight, scale)
     check_positive("dyisru_jacobian", scale=level)
     slope = isru_slope(accumulate(input), c, level)
-    return _diagonal(slope, weight, input)
-
-
-def derf_jacobian(
-    input: Tensor,
-    alpha: Tensor,
-    shift: Tensor,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-) -> Tensor:
-    """(..., D, D), diagonal: w alpha 2 / sqrt(pi) exp(-(alpha x + s)^2).
-
-    [EQ-DERF]
-
-    bias has no part in it.
-
-    >>> gradients.derf_jacobian(torch.tensor([0.0, 1.0]), torch.tensor(0.5), torch.tensor(0.0))
-    tensor([[0.5642, 0.0000],
-            [0.0000, 0.4394]])
-
-    Raises: as functional.derf; RuntimeError (no rows).
-    Source: derived from Chen et al. 2025 (arXiv 2512.10938).
-    """
-    check_rows("derf_jacobian", input)
-    check_broadcast("derf_jacobian", input, alpha=alpha, shift=shift, weight=weight, bias=bias)
-    slope = alpha * erf_slope(alpha * accumulate(input) + shift)
     return _diagonal(slope, weight, input)
 
 

@@ -246,7 +246,8 @@ class DyISRU(_Scaled):
             by default.
         c_init: None means scale^2, which makes the slope at 0 equal 1 (at weight 1).
     Raises: ValueError (scale, c_init); in the call MismatchError (shape).
-    Source: Stollenwerk 2025 (arXiv 2503.21708); the logarithm is ours.
+    Source: Stollenwerk 2025 (arXiv 2503.21708); the logarithm is ours. The author's code computes
+        weight x / sqrt(beta + x^2 + eps) + bias: that is c_init=beta + eps, scale=1.
     """
 
     def __init__(
@@ -266,25 +267,6 @@ class DyISRU(_Scaled):
         check_positive("DyISRU", c_init=self.c_init)
         self.log_c = nn.Parameter(torch.empty(1, device=device, dtype=dtype))
         self._add_affine(self.normalized_shape, device, dtype, weight=True, bias=bias)
-
-    @classmethod
-    @torch.no_grad()
-    def from_beta(
-        cls, beta: float, weight: Tensor, bias: Tensor | None = None, eps: float = 1e-5
-    ) -> Self:
-        """The author's x / sqrt(beta + x^2 + eps) * weight + bias: scale 1, c = beta + eps."""
-        layer = cls(
-            weight.shape,
-            c_init=beta + eps,
-            scale=1.0,
-            bias=bias is not None,
-            device=weight.device,
-            dtype=weight.dtype,
-        )
-        layer.weight.copy_(weight)
-        if bias is not None and layer.bias is not None:
-            layer.bias.copy_(bias)
-        return layer
 
     def reset_parameters(self) -> None:
         super().reset_parameters()

@@ -17,15 +17,10 @@ JACOBIANS = {
         lambda x, w: gradients.rms_norm_jacobian(x, (5,), w, EPS),
         lambda x, w: standardized(x, -1, False) * w,
     ),
-    "unit_vector": (lambda x, w: gradients.unit_vector_jacobian(x), lambda x, w: x / x.norm()),
     "softmax": (lambda x, w: gradients.softmax_jacobian(x), lambda x, w: x.softmax(-1)),
     "dyt": (
         lambda x, w: gradients.dyt_jacobian(x, w[:1], w, scale=2.0),
         lambda x, w: w * 2 * torch.tanh(w[:1] * x / 2),
-    ),
-    "derf": (
-        lambda x, w: gradients.derf_jacobian(x, w[:1], w[1:2], w),
-        lambda x, w: w * torch.erf(w[:1] * x + w[1:2]),
     ),
     "dyisru": (
         lambda x, w: gradients.dyisru_jacobian(x, w[:1] ** 2, w),
@@ -35,9 +30,8 @@ JACOBIANS = {
 
 
 @pytest.mark.parametrize("name", JACOBIANS)
-def test_jacobian_equals_autograd(
-    name,
-):  # [EQ-LN-JACOBIAN] [EQ-RMS-JACOBIAN] [EQ-UNIT-JACOBIAN] [EQ-SOFTMAX-JACOBIAN]
+# [EQ-LN-JACOBIAN] [EQ-RMS-JACOBIAN] [EQ-SOFTMAX-JACOBIAN]
+def test_jacobian_equals_autograd(name):
     x, w = draw(2, 3, 5), draw(5, seed=1)
     jacobian, formula = JACOBIANS[name]
     got = jacobian(x, w)

@@ -160,8 +160,6 @@ def test_a_layer_refuses_a_bad_scale(layer, scale):
 def test_a_bad_c_is_refused(value):
     with pytest.raises(ValueError, match="DyISRU needs a positive number as c_init, got c_init="):
         layers.DyISRU(4, value)
-    with pytest.raises((ValueError, TypeError)):
-        layers.DyISRU.from_beta(value, torch.ones(4), eps=0.0)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
