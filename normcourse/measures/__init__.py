@@ -17,7 +17,6 @@ from normcourse.measures.activations import (
 )
 from normcourse.measures.comparisons import Paired, benjamini_hochberg, holm, paired
 from normcourse.measures.depth import (
-    activation_rms,
     chain_bound,
     decay_rate,
     eigenvalue_sizes,
@@ -38,12 +37,10 @@ from normcourse.measures.elementwise import (
 )
 from normcourse.measures.jacobians import (
     condition_number,
-    diag_similarity,
     effective_rank,
     gradient_bounds,
     lipschitz_estimate,
     numerical_rank,
-    projection_defect,
     residual_bounds,
     similarity,
     spectral_norm,
@@ -55,9 +52,7 @@ from normcourse.measures.runs import (
     clip_by_norm,
     clip_by_value,
     clipping_threshold,
-    contraction,
     descend,
-    generalization_gap,
     run_speed,
     run_stability,
 )
@@ -67,7 +62,6 @@ from normcourse.measures.saturation import (
     normal_probability,
     normal_saturation,
     normal_stability,
-    saturation_depth,
     saturation_set,
     sigmoid_thresholds,
     slopes,
@@ -75,10 +69,8 @@ from normcourse.measures.saturation import (
 )
 from normcourse.measures.variances import (
     he_variance,
-    layer_gains,
     logit_variance,
     softmax_entropy,
-    xavier_variance,
 )
 
 __all__ = [
@@ -87,7 +79,6 @@ __all__ = [
     "Paired",
     "RunStability",
     "Thresholds",
-    "activation_rms",
     "benjamini_hochberg",
     "best_knee",
     "best_step",
@@ -97,22 +88,18 @@ __all__ = [
     "clipping_threshold",
     "condition_number",
     "conditional_mean",
-    "contraction",
     "decay_rate",
     "descend",
-    "diag_similarity",
     "dyisru_bounds",
     "dyt_bounds",
     "effective_rank",
     "eigenvalue_sizes",
     "elu_slope",
     "gelu_slope",
-    "generalization_gap",
     "gradient_bounds",
     "gradient_norms",
     "he_variance",
     "holm",
-    "layer_gains",
     "leaky_relu_slope",
     "lipschitz_estimate",
     "logit_variance",
@@ -127,13 +114,11 @@ __all__ = [
     "path_norm",
     "piecewise_linear",
     "power_norms",
-    "projection_defect",
     "relative_error",
     "relu_slope",
     "residual_bounds",
     "run_speed",
     "run_stability",
-    "saturation_depth",
     "saturation_set",
     "sigmoid_slope",
     "sigmoid_thresholds",
@@ -147,5 +132,4 @@ __all__ = [
     "swish_slope",
     "tanh_slope",
     "tanh_thresholds",
-    "xavier_variance",
 ]

@@ -14,25 +14,14 @@ from normcourse.measures.saturation import normal_expectation
 # What each layer of a model passes on, and what theory expects of it
 
 
-def activation_rms(layers: Iterable[nn.Module], run: Callable[[], object]) -> Tensor:
-    """(calls,): the root mean square of each layer's output, in the order in which they ran.
-
-    Args: layers: modules of one model, such as the model itself if it is a Sequential. One that
-        runs more than once, as an RNN's cell, counts every time. run: calls the model.
-    Raises: ValueError (no layers, or one that run() does not reach); TypeError (an output that is
-        no tensor).
-    Source: q of EQ-RMS-MOMENTS, its root.
-    """
-    with torch.no_grad():
-        _, outputs = _outputs(layers, run)
-        return torch.stack([output.square().mean().sqrt() for output in outputs])
-
-
 def gradient_norms(layers: Iterable[nn.Module], loss: Callable[[], Tensor]) -> Tensor:
     """(calls,): |dL/d output| of each layer, in the order in which they ran; no .grad is touched.
 
-    Args: layers: as in activation_rms. loss: calls the model and returns the loss, one number.
-    Raises: as activation_rms; and what torch.autograd raises for a loss that is not one number.
+    Args: layers: modules of one model, such as the model itself if it is a Sequential. One that
+        runs more than once, as an RNN's cell, counts every time. loss: calls the model and returns
+        the loss, one number.
+    Raises: ValueError (no layers, or one that loss() does not reach); TypeError (an output that is
+        no tensor); and what torch.autograd raises for a loss that is not one number.
     Source: n_k of EQ-DEPTH-DECAY.
     """
     with torch.enable_grad():
@@ -88,8 +77,10 @@ def mean_field(
     return torch.stack(q), torch.stack(rates) if rates else q[0].new_empty(0)
 
 
-def _outputs(layers: Iterable[nn.Module], run: Callable[[], object]) -> tuple[object, list[Tensor]]:
-    """(what run returns, the outputs of the layers in the order in which they ran)."""
+def _outputs(
+    layers: Iterable[nn.Module], loss: Callable[[], Tensor]
+) -> tuple[Tensor, list[Tensor]]:
+    """(the loss, the outputs of the layers in the order in which they ran)."""
     layers = list(layers)
     seen = set()
     outputs = []
@@ -100,7 +91,7 @@ def _outputs(layers: Iterable[nn.Module], run: Callable[[], object]) -> tuple[ob
                 f"{type(layer).__name__} returns {type(output).__name__}, not a tensor. "
                 "Leave it out."
             )
-        if torch.is_grad_enabled() and not output.requires_grad:
+        if not output.requires_grad:
             # nothing before it is learned: the graph begins here
             output = output.detach().requires_grad_()
         seen.add(layer)
@@ -109,7 +100,7 @@ def _outputs(layers: Iterable[nn.Module], run: Callable[[], object]) -> tuple[ob
 
     handles = [layer.register_forward_hook(keep) for layer in layers]
     try:
-        result = run()
+        value = loss()
     finally:
         for handle in handles:
             handle.remove()
@@ -118,7 +109,7 @@ def _outputs(layers: Iterable[nn.Module], run: Callable[[], object]) -> tuple[ob
         raise ValueError(
             f"Expected layers that run, got {idle or 'none'}. Pass modules that the call reaches."
         )
-    return result, outputs
+    return value, outputs
 
 
 # A whole chain of layers in one number

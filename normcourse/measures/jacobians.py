@@ -32,24 +32,6 @@ def lipschitz_estimate(function: Callable[[Tensor], Tensor], x: Tensor, z: Tenso
     return (rise / run).max()
 
 
-# Projections
-
-
-def projection_defect(jacobian: Tensor) -> Tensor:
-    """(...) for matrices (..., D, D): 0 for multiples of orthogonal projections.
-
-    [EQ-PROJECTION-DEFECT]
-
-        |P^T P - P| / |P|,   P = J / c,   c the spectral norm, | | the root of the sum of squares
-
-    P^T P = P makes P symmetric and idempotent at once. NaN for a zero matrix, which has no scale.
-    Source: Golub & Van Loan 2013, section 2.5.
-    """
-    projection = jacobian / spectral_norm(jacobian)[..., None, None]
-    error = projection.mT @ projection - projection
-    return torch.linalg.matrix_norm(error) / torch.linalg.matrix_norm(projection)
-
-
 # Rank: how many directions a matrix really has, and how unequal they are
 
 
@@ -155,26 +137,12 @@ def similarity(a: Tensor, b: Tensor) -> Tensor:
     Blind to the scale of either, so it cannot tell a Jacobian from its double; NaN if one is zero.
     Source: KEXUE-DERIV, section 10.1.
     """
-    return _cosine(a.flatten(-2), b.flatten(-2))
-
-
-def diag_similarity(a: Tensor, b: Tensor) -> Tensor:
-    """(...) for two matrices (..., D, D): the cosine of their diagonals.
-
-    [EQ-SIM-DIAG]
-
-    Weak: a constant diagonal already scores 0.996 against RMSNorm's at D = 16 on Gaussian data.
-    Source: KEXUE-DERIV, section 10.1.
-    """
-    return _cosine(a.diagonal(dim1=-2, dim2=-1), b.diagonal(dim1=-2, dim2=-1))
-
-
-def _cosine(u: Tensor, v: Tensor) -> Tensor:
+    u = a.flatten(-2)
+    v = b.flatten(-2)
     if u.shape[-1] != v.shape[-1]:
         raise ValueError(
-            "similarity compares Jacobians of one size, "
-            f"got {u.shape[-1]} and {v.shape[-1]} entries. "
-            "Compute both at rows of the same width."
+            f"similarity compares Jacobians of one size, got {u.shape[-1]} and {v.shape[-1]} "
+            "entries. Compute both at rows of the same width."
         )
     product = (u * v).sum(-1)
     lengths = torch.linalg.vector_norm(u, dim=-1) * torch.linalg.vector_norm(v, dim=-1)

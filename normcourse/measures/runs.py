@@ -58,21 +58,6 @@ def run_speed(accuracies: Sequence[float], steps: Sequence[int], level: float = 
     return next((1 / step for a, step in zip(accuracies, steps, strict=True) if a >= level), 0.0)
 
 
-def generalization_gap(train: float, test: float) -> float:
-    """Accuracy on the training data minus that on data not trained on.
-
-    [EQ-GAP]
-
-    Raises: ValueError (a number that is no accuracy, such as a loss or a percentage above 1).
-    Source: Hastie et al. 2009, section 7.2, for accuracies.
-    """
-    if not (0 <= train <= 1 and 0 <= test <= 1):
-        raise ValueError(
-            f"generalization_gap needs accuracies in [0, 1], got {train} and {test}. Pass shares."
-        )
-    return train - test
-
-
 # Clipping. A gradient is one tensor or a sequence of tensors, which then counts as one vector
 
 
@@ -141,19 +126,8 @@ def _check_threshold(threshold: float) -> None:
 # Gradient descent on a quadratic, where everything about its rate can be said
 
 
-def contraction(eigenvalues: Tensor, step: float) -> Tensor:
-    """max|1 - step a| over the second-derivative matrix's eigenvalues a (D,): one number.
-
-    [EQ-GD-QUADRATIC]
-
-    The distance to the minimum shrinks at least by this factor per step; above 1 it diverges.
-    Source: Polyak 1987, section 1.4, theorem 3.
-    """
-    return (1 - step * eigenvalues).abs().max()
-
-
 def best_step(smallest: float, largest: float) -> tuple[float, float]:
-    """(step, rate): the step with the smallest contraction for eigenvalues between the two.
+    """(step, rate): the step whose slowest direction shrinks most, for eigenvalues between the two.
 
     [EQ-GD-STEPS]
 

@@ -154,23 +154,6 @@ def tanh_thresholds(epsilon: float) -> Thresholds:
     return Thresholds(output, math.acosh(1 / math.sqrt(epsilon)))  # tanh' = 1 / cosh^2(x)
 
 
-def saturation_depth(output: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
-    """min(y - low, high - y), in the shape of the output y: small is saturated.
-
-    [EQ-SATURATION-DEPTH]
-
-    low, high: the limits of the function, 0 and 1 for the sigmoid, -1 and 1 for tanh.
-    Raises: ValueError (limits in the wrong order).
-    Source: GRAD-SAT, equation (3.3.3), for any limits.
-    """
-    if not low < high:
-        raise ValueError(
-            f"saturation_depth needs low < high, got {low} and {high}. "
-            "Pass the function's limits in order."
-        )
-    return (output - low).minimum(high - output)
-
-
 def _check_epsilon(epsilon: float) -> None:
     if not epsilon > 0:
         raise ValueError(f"A saturation threshold must be above 0, got {epsilon}. Pass 0.01, say.")

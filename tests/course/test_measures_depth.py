@@ -29,7 +29,7 @@ def target(y):
 # Hooks
 
 
-def test_norms_of_each_output_by_hand():  # [EQ-DEPTH-DECAY] [EQ-RMS-MOMENTS]
+def test_norms_of_each_output_by_hand():  # [EQ-DEPTH-DECAY]
     model, x = net(nn.Tanh()), draw(7, 5)
     first = model[0](x)
     hidden = first.tanh()
@@ -39,32 +39,27 @@ def test_norms_of_each_output_by_hand():  # [EQ-DEPTH-DECAY] [EQ-RMS-MOMENTS]
     want = [at_hidden * (1 - hidden.square()), at_hidden, upstream]
     got = measures.gradient_norms(model, lambda: target(model(x)))
     assert_close(got, torch.stack([g.norm() for g in want]).detach())
-    got = measures.activation_rms(model, lambda: model(x))
-    assert_close(
-        got, torch.stack([h.square().mean().sqrt() for h in (first, hidden, output)]).detach()
-    )
 
 
 def test_nothing_is_left_behind():
     model, x = net(nn.ReLU()), draw(7, 5)
     with torch.no_grad():
         norms = measures.gradient_norms(model, lambda: target(model(x)))
-    rms = measures.activation_rms(model, lambda: model(x))
-    assert not norms.requires_grad and not rms.requires_grad
+    assert not norms.requires_grad
     assert all(p.grad is None for p in model.parameters())
     assert not any(module._forward_hooks for module in model.modules())
     with pytest.raises(ZeroDivisionError):
-        measures.activation_rms(model, lambda: 1 / 0)
+        measures.gradient_norms(model, lambda: 1 / 0)
     assert not any(module._forward_hooks for module in model.modules())
 
 
 def test_layers_that_work_in_place_are_seen_as_they_were():
     x = draw(7, 5)
-    for measure in (
-        lambda model: measures.gradient_norms(model, lambda: target(model(x))),
-        lambda model: measures.activation_rms(model, lambda: model(x)),
-    ):
-        assert_close(measure(net(nn.ReLU(inplace=True))), measure(net(nn.ReLU())))
+
+    def norms(model):
+        return measures.gradient_norms(model, lambda: target(model(x)))
+
+    assert_close(norms(net(nn.ReLU(inplace=True))), norms(net(nn.ReLU())))
 
 
 def test_a_layer_before_all_parameters_has_a_gradient():
@@ -88,10 +83,6 @@ def test_a_cell_counts_at_every_step():  # gradient through time
     norms = measures.gradient_norms([cell], loss)
     assert_close(norms, math.sqrt(3) * number([0.125, 0.25, 0.5, 1.0]))
     assert_close(number(measures.decay_rate(norms)), number(0.5))
-    assert_close(
-        measures.activation_rms([cell], loss),
-        draw(1, 3).square().mean().sqrt() * 0.5 ** number([1.0, 2, 3, 4]),
-    )
 
 
 def test_a_branch_the_loss_does_not_use_has_none():
@@ -152,38 +143,15 @@ def test_mean_field_in_closed_form():
 # Initialisation
 
 
-def test_gains_are_what_random_layers_do():  # [EQ-INIT], A209: also for inputs with a mean
-    fan_in, fan_out, variance = 300, 200, 0.02
-    forward, backward = measures.layer_gains(fan_in, fan_out, variance)
-    weight = draw(fan_out, fan_in) * math.sqrt(variance)
-    x, d = draw(400, fan_in, seed=1) + 1.5, draw(400, fan_out, seed=2) - 0.5
-    # All rows share the mean of x, which meets one draw of 200 (300) row sums: their mean square
-    # has a relative sd of sqrt(2 / 200) = 0.1.
-    assert_close(
-        (x @ weight.T).square().mean() / x.square().mean(), number(forward), rtol=0.3, atol=0
-    )
-    assert_close(
-        (d @ weight).square().mean() / d.square().mean(), number(backward), rtol=0.3, atol=0
-    )
-
-
-def test_variances_are_torchs():  # [EQ-XAVIER] [EQ-HE]
+def test_he_variance_is_torchs():  # [EQ-HE]
     generator, weight = torch.Generator().manual_seed(0), torch.empty(400, 100, dtype=torch.float64)
     close = {"rtol": 4 * math.sqrt(2 / weight.numel()), "atol": 0}  # 4 sd of a sample variance
-    nn.init.xavier_normal_(weight, generator=generator)
-    assert_close(weight.var(), number(measures.xavier_variance(100, 400)), **close)
     nn.init.kaiming_normal_(weight, nonlinearity="relu", generator=generator)
     assert_close(weight.var(), number(measures.he_variance(100)), **close)
 
 
-def test_xavier_is_a_compromise():  # A208, A210
-    assert measures.layer_gains(100, 400, measures.xavier_variance(100, 400)) == (0.4, 1.6)
-    assert measures.layer_gains(64, 64, measures.xavier_variance(64, 64)) == (1.0, 1.0)
-
-
-def test_the_smallest_layers():
-    assert (measures.xavier_variance(1, 1), measures.he_variance(1)) == (1.0, 2.0)
-    assert measures.layer_gains(3, 1, 0.0) == (0.0, 0.0)
+def test_the_smallest_layer():
+    assert measures.he_variance(1) == 2.0
 
 
 # Bad input
@@ -193,13 +161,13 @@ def test_layers_must_run():
     model, idle = net(), nn.ReLU()
     for layers, said in (([], "got none"), ([idle], "ReLU"), ([model[0], idle], "ReLU")):
         with pytest.raises(ValueError, match=said):
-            measures.activation_rms(layers, lambda: model(draw(2, 5)))
+            measures.gradient_norms(layers, lambda: target(model(draw(2, 5))))
 
 
 def test_an_output_must_be_a_tensor():
     lstm = nn.LSTM(3, 2).double()
     with pytest.raises(TypeError, match="LSTM returns tuple"):
-        measures.activation_rms([lstm], lambda: lstm(draw(4, 3)))
+        measures.gradient_norms([lstm], lambda: lstm(draw(4, 3))[0].sum())
 
 
 @pytest.mark.parametrize(
@@ -210,13 +178,6 @@ def test_a_decay_rate_needs_two_ends(norms):
         measures.decay_rate(norms)
 
 
-def test_fans_and_variances_are_positive():
-    for call in (
-        lambda: measures.he_variance(0),
-        lambda: measures.xavier_variance(3, 0),
-        lambda: measures.layer_gains(-1, 3, 1.0),
-    ):
-        with pytest.raises(ValueError, match="at least one input"):
-            call()
-    with pytest.raises(ValueError, match="at least 0, got -1"):
-        measures.layer_gains(3, 3, -1.0)
+def test_a_layer_has_inputs():
+    with pytest.raises(ValueError, match="fan_in >= 1, got 0"):
+        measures.he_variance(0)

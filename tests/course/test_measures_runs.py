@@ -93,13 +93,6 @@ def test_run_speed():  # [EQ-RUN-SPEED], A91
     assert measures.run_speed([math.nan, 0.9], [1, 2]) == 0.5
 
 
-def test_generalization_gap():  # [EQ-GAP]
-    assert measures.generalization_gap(1.0, 0.75) == 0.25
-    assert measures.generalization_gap(0.5, 0.75) == -0.25
-    assert measures.generalization_gap(0.0, 1.0) == -1.0
-    assert measures.generalization_gap(1.0, 0.0) == 1.0
-
-
 # Bad input
 
 
@@ -120,10 +113,6 @@ def test_bad_input_is_named():
         (lambda: measures.run_speed([0.1], [1, 2]), "one for each of 1 accuracies"),
         (lambda: measures.run_speed([0.1, 0.2], [2, 1]), "increasing steps"),
         (lambda: measures.run_speed([0.1, 0.2], [0, 1]), "from 1 on"),
-        (lambda: measures.generalization_gap(1.3, 0.5), "got 1.3 and 0.5"),
-        (lambda: measures.generalization_gap(0.5, 1.01), "accuracies in"),
-        (lambda: measures.generalization_gap(0.5, -0.01), "accuracies in"),
-        (lambda: measures.generalization_gap(0.5, math.nan), "accuracies in"),
     ]
     for call, said in cases:
         with pytest.raises(ValueError, match=said):

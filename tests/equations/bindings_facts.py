@@ -194,13 +194,16 @@ def similarity(draw):
 @bind("EQ-SIM-DIAG")
 def diag_similarity(draw):
     a, b = draw(D, D), draw(D, D)
-    return {"A": a, "B": b, "S_diag": measures.diag_similarity(a, b), "D": D}
+    return {"A": a, "B": b, "S_diag": F.cosine_similarity(a.diag(), b.diag(), dim=0), "D": D}
 
 
 @bind("EQ-SIM-TIE")
 def tie_of_similarities(draw):
     a, b = draw(D, D), torch.diag(draw(D))
-    both = {"S": measures.similarity(a, b), "S_diag": measures.diag_similarity(a, b)}
+    both = {
+        "S": measures.similarity(a, b),
+        "S_diag": F.cosine_similarity(a.diag(), b.diag(), dim=0),
+    }
     return both | {"e": measures.off_diagonal_share(a)}
 
 
@@ -221,21 +224,6 @@ def lipschitz_sample(draw):
         "z": z,
         "f": on_arrays(function),
         "ell": (measures.lipschitz_estimate(function, x, z)),
-    }
-
-
-@bind("EQ-PROJECTION-DEFECT")
-def projection_defect(draw):
-    jacobian = draw(D, D)
-    norm = measures.spectral_norm(jacobian)
-    p = jacobian / norm
-    return {
-        "J": jacobian,
-        "c": norm,
-        "P": p,
-        "Q": p.T @ p,
-        "d": measures.projection_defect(jacobian),
-        "D": D,
     }
 
 

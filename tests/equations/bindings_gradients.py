@@ -182,7 +182,9 @@ def rms_norm_radial(draw):
 @bind("EQ-UNIT-JACOBIAN")
 def unit_vector(draw):
     x = draw(D)
-    return {"x": x, "u": F.normalize(x, dim=0), "du_dx": gradients.unit_vector_jacobian(x)}
+    # x / |x| is RMSNorm without eps, over the root of D
+    jacobian = gradients.rms_norm_jacobian(x, (D,), eps=0.0) / D**0.5
+    return {"x": x, "u": F.normalize(x, dim=0), "du_dx": jacobian}
 
 
 @bind("EQ-SOFTMAX-JACOBIAN")

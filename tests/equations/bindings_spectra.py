@@ -187,7 +187,8 @@ def gd_quadratic(draw):
 
     def case(start, step):
         path = measures.descend(torch.diag(eigenvalues), start, step, 3)
-        factor = measures.contraction(eigenvalues, step)
+        # what one step does to any start: the spectral norm of its matrix
+        factor = torch.linalg.matrix_norm(torch.eye(3) - step * torch.diag(eigenvalues), 2)
         return {
             "e": {k: e.numpy() for k, e in enumerate(path)},
             "a": eigenvalues,
@@ -203,6 +204,7 @@ def gd_quadratic(draw):
 def gd_steps(draw):
     m, largest = 0.5, 1.7
     step, rate = measures.best_step(m, largest)
-    safe = measures.contraction(number([m, 1.0, largest]), 1 / largest)
+    one_step = torch.eye(3) - torch.diag(number([m, 1.0, largest])) / largest
+    safe = torch.linalg.matrix_norm(one_step, 2)
     symbols = {"m": m, "M": largest, "cond": largest / m}
     return symbols | {"r_safe": safe, "eta_best": step, "r_best": rate}
