@@ -1,4 +1,4 @@
-"""Checks of lesson 02: a row by hand, layer norm, how the size moves."""
+"""Checks of lesson 02: a row by hand, layer norm, its gradient."""
 
 import math
 
@@ -276,73 +276,85 @@ def _check_large_mean(student) -> None:
 # Exercise 3
 
 
-@exercise("Exercise 3 (how the size moves)")
-def size_gradient(student) -> None:
-    """student(x, eps) -> the gradient of s = sqrt(variance + eps) for each row of x.
-    [EQ-LN-JACOBIAN]
+@exercise("Exercise 3 (the gradient in one line)")
+def row_gradient(student) -> None:
+    """student(dy, x, w, eps) -> the gradient of layer norm for each row of x.
+
+    [EQ-LN-GRAD]
     """
-    cases = [
-        {"x": 1 + draw(3, 5, seed=1), "eps": 0.5},
-        {"x": 2 + draw(2, 4, 7, seed=2), "eps": 0.1},
-    ]
-    watched = forbid(student, "autograd", "jacobian", "normlib")
-    calls(watched, _size_gradient, *cases, slips=SIZE_SLIPS, what="the gradient of s")
+    cases = [_gradient_case(3, 5, eps=0.5), _gradient_case(7, 4, eps=0.1)]
+    watched = forbid(student, "autograd", "jacobian", "gradients", "layer_norm", "backward")
+    calls(watched, _row_gradient, *cases, slips=ROW_GRADIENT_SLIPS, what="the gradient")
 
 
-def _size_gradient(x: Tensor, eps: float) -> Tensor:
-    return centred(x, -1) / (x.shape[-1] * row_size(x, eps))
+def _gradient_case(*shape: int, eps: float) -> dict:
+    return {
+        "dy": draw(*shape, seed=1),
+        "x": 1 + draw(*shape, seed=2),
+        "w": 1 + draw(shape[-1], seed=3),
+        "eps": eps,
+    }
 
 
-SIZE_SLIPS = {
-    "that is the normalized row; "
-    "the factor 1/D of the mean of squares is missing.": lambda x, eps: (
-        centred(x, -1) / row_size(x, eps)
+def _row_gradient(dy: Tensor, x: Tensor, w: Tensor, eps: float) -> Tensor:
+    return _bracket(w * dy, x, eps) / row_size(x, eps)
+
+
+def _bracket(g: Tensor, x: Tensor, eps: float) -> Tensor:
+    return centred(g, -1) - _along(g, x, eps)
+
+
+def _along(g: Tensor, x: Tensor, eps: float) -> Tensor:
+    """The part of g along the normalized row."""
+    xhat = standardize(x, -1, eps=eps)
+    return xhat * (g * xhat).mean(-1, keepdim=True)
+
+
+def _of_columns(dy: Tensor, x: Tensor, eps: float) -> Tensor:
+    return _row_gradient(dy.mT, x.mT, torch.ones(len(x)), eps).mT
+
+
+ROW_GRADIENT_SLIPS = {
+    "the gain is missing: what arrives at xhat is w * dy.": lambda dy, x, w, eps: (
+        _bracket(dy, x, eps) / row_size(x, eps)
     ),
-    "the mean moves with x as well: the centred row stands here, not x.": lambda x, eps: (
-        x / (x.shape[-1] * row_size(x, eps))
+    "the gain comes first: g = w * dy arrives at xhat, and the two means are those of g.": (
+        lambda dy, x, w, eps: w * _bracket(dy, x, eps) / row_size(x, eps)
     ),
-    "that is the gradient of s squared: divide it by 2 s.": lambda x, eps: (
-        2 * centred(x, -1) / x.shape[-1]
+    "the gain is used twice: once, in g = w * dy.": lambda dy, x, w, eps: (
+        w * _bracket(w * dy, x, eps) / row_size(x, eps)
     ),
-    "both sides have a factor 2, which cancels: yours is half as large.": lambda x, eps: (
-        _size_gradient(x, eps) / 2
+    "the gain is divided by: g is w times dy.": lambda dy, x, w, eps: (
+        _bracket(dy / w, x, eps) / row_size(x, eps)
     ),
-    "both sides have a factor 2, which cancels: yours is twice as large.": lambda x, eps: (
-        2 * _size_gradient(x, eps)
+    "the table is not turned: these means run down the columns.": lambda dy, x, w, eps: _of_columns(
+        w * dy, x, eps
     ),
-    "divide by s: the derivative of a root is one over twice the root.": lambda x, eps: (
-        centred(x, -1) / x.shape[-1]
+    "the table is not turned, and the gain is missing.": lambda dy, x, w, eps: _of_columns(
+        dy, x, eps
     ),
-    "divide by s, not by its square.": lambda x, eps: _size_gradient(x, eps) / row_size(x, eps),
-    "eps is part of s: it stays in the divisor.": lambda x, eps: _size_gradient(x, 0.0),
-    "the mean divides by D, not by D - 1.": lambda x, eps: (
-        _size_gradient(x, eps) * x.shape[-1] / (x.shape[-1] - 1)
+    "the mean of g has to be subtracted as well.": lambda dy, x, w, eps: (
+        (w * dy - _along(w * dy, x, eps)) / row_size(x, eps)
     ),
-    "s holds the variance that divides by D, not by D - 1 (correction=0).": lambda x, eps: (
-        centred(x, -1) / (x.shape[-1] * torch.sqrt(deviation(x, -1, 1).square() + eps))
+    "the part along xhat has to be subtracted as well.": lambda dy, x, w, eps: (
+        centred(w * dy, -1) / row_size(x, eps)
     ),
-    "eps stands inside the root of s, added to the variance.": lambda x, eps: (
-        centred(x, -1) / (x.shape[-1] * (deviation(x, -1) + eps))
+    "the part along xhat is added; it has to be subtracted.": lambda dy, x, w, eps: (
+        (centred(w * dy, -1) + _along(w * dy, x, eps)) / row_size(x, eps)
     ),
-    "1/D is one over the length of a row, not over the number of rows.": lambda x, eps: (
-        centred(x, -1) / (x.shape[0] * row_size(x, eps))
+    "divide by s at the end.": lambda dy, x, w, eps: _bracket(w * dy, x, eps),
+    "divide by s, not by its square.": lambda dy, x, w, eps: (
+        _bracket(w * dy, x, eps) / row_size(x, eps).square()
     ),
-    "1/D belongs here once: the mean inside the centred row has its own.": lambda x, eps: (
-        _size_gradient(x, eps) / x.shape[-1]
+    "eps is missing: pass it on.": lambda dy, x, w, eps: _row_gradient(dy, x, w, 0.0),
+    "eps is an argument; yours is fixed at 1e-5.": lambda dy, x, w, eps: _row_gradient(
+        dy, x, w, 1e-5
     ),
-    "that is the gradient of 1/s; s itself is asked for.": lambda x, eps: (
-        -_size_gradient(x, eps) / row_size(x, eps).square()
-    ),
-    "mean and size run along a row; yours run down the columns.": lambda x, eps: (
-        centred(x, 0) / (x.shape[0] * torch.sqrt(deviation(x, 0).square() + eps))
-    ),
-    "the sign: s grows when an entry moves away from the mean.": lambda x, eps: (
-        -_size_gradient(x, eps)
-    ),
-    "each row has a mean and a size of its own; yours are one for all rows.": lambda x, eps: (
-        (x - x.mean()) / (x.shape[-1] * torch.sqrt(x.var(correction=0) + eps))
-    ),
-    "sum over ALL entries i: you kept only i = j; the others cancel the 1/D.": lambda x, eps: (
-        _size_gradient(x, eps) * (1 - 1 / x.shape[-1])
+    "dy and x have changed places.": lambda dy, x, w, eps: _row_gradient(x, dy, w, eps),
+    "the sign is turned round.": lambda dy, x, w, eps: -_row_gradient(dy, x, w, eps),
+    "s holds the variance that divides by D, not by D - 1 (correction=0).": (
+        lambda dy, x, w, eps: (
+            _bracket(w * dy, x, eps) / torch.sqrt(deviation(x, -1, 1).square() + eps)
+        )
     ),
 }

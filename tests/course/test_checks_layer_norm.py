@@ -199,70 +199,75 @@ LAYER_NORM = {
 # Exercise 3
 
 
-def size(x, eps):
-    return torch.sqrt(x.var(-1, keepdim=True, correction=0) + eps)
+def columns(dy, x, eps):
+    """Lesson 01's gradient, as the lesson shows it."""
+    xhat = (x - x.mean(0)) / torch.sqrt(x.var(0, correction=0) + eps)
+    s = torch.sqrt(x.var(0, correction=0) + eps)
+    return (dy - dy.mean(0) - xhat * (dy * xhat).mean(0)) / s
 
 
-def centred(x):
-    return x - x.mean(-1, keepdim=True)
+def turned(g, x, eps):
+    return columns(g.T, x.T, eps).T
 
 
-def by_autograd(x, eps):
+def by_autograd(dy, x, w, eps):
     leaf = x.clone().requires_grad_()
-    size(leaf, eps).sum().backward()
-    return leaf.grad
+    around = leaf - leaf.mean(-1, keepdim=True)
+    y = w * around / torch.sqrt(around.square().mean(-1, keepdim=True) + eps)
+    return torch.autograd.grad(y, leaf, dy)[0]
 
 
-SIZE = {
-    "no 1/D": (lambda x, eps: centred(x) / size(x, eps), "the factor 1/D"),
-    "not centred": (lambda x, eps: x / x.shape[-1] / size(x, eps), "the centred row stands here"),
-    "of the square": (lambda x, eps: 2 * centred(x) / x.shape[-1], "gradient of s squared"),
-    "half": (lambda x, eps: centred(x) / x.shape[-1] / size(x, eps) / 2, "half as large"),
-    "twice": (lambda x, eps: 2 * centred(x) / x.shape[-1] / size(x, eps), "twice as large"),
-    "not divided by s": (lambda x, eps: centred(x) / x.shape[-1], "divide by s"),
-    "divided by the variance": (
-        lambda x, eps: centred(x) / x.shape[-1] / size(x, eps) ** 2,
-        "its square",
+def size(x, eps, correction=0):
+    return torch.sqrt(x.var(-1, keepdim=True, correction=correction) + eps)
+
+
+def along(g, x, eps):
+    xhat = (x - x.mean(-1, keepdim=True)) / size(x, eps)
+    return xhat * (g * xhat).mean(-1, keepdim=True)
+
+
+GRADIENT = {
+    "no gain": (lambda dy, x, w, eps: turned(dy, x, eps), "the gain is missing"),
+    "gain last": (lambda dy, x, w, eps: w * turned(dy, x, eps), "the gain comes first"),
+    "gain twice": (lambda dy, x, w, eps: w * turned(w * dy, x, eps), "used twice"),
+    "gain below": (lambda dy, x, w, eps: turned(dy / w, x, eps), "is divided by"),
+    "not turned": (lambda dy, x, w, eps: columns(w * dy, x, eps), "table is not turned: these"),
+    "not turned, no gain": (lambda dy, x, w, eps: columns(dy, x, eps), "and the gain is missing"),
+    "not turned back": (lambda dy, x, w, eps: columns((w * dy).T, x.T, eps), "has shape (5, 3)"),
+    "mean stays": (
+        lambda dy, x, w, eps: (w * dy - along(w * dy, x, eps)) / size(x, eps),
+        "the mean of g",
     ),
-    "no eps": (lambda x, eps: centred(x) / x.shape[-1] / size(x, 0.0), "eps is part of s"),
-    "D - 1": (lambda x, eps: centred(x) / (x.shape[-1] - 1) / size(x, eps), "not by D - 1"),
-    "D - 1 in s": (
-        lambda x, eps: centred(x) / x.shape[-1] / torch.sqrt(x.var(-1, keepdim=True) + eps),
-        "s holds the variance that divides by D",
+    "only centred": (
+        lambda dy, x, w, eps: (w * dy - (w * dy).mean(-1, keepdim=True)) / size(x, eps),
+        "the part along xhat has to be",
     ),
-    "eps outside": (
-        lambda x, eps: centred(x) / x.shape[-1] / (size(x, 0.0) + eps),
-        "inside the root of s",
+    "added": (
+        lambda dy, x, w, eps: turned(w * dy, x, eps) + 2 * along(w * dy, x, eps) / size(x, eps),
+        "is added",
     ),
-    "number of rows": (
-        lambda x, eps: centred(x) / x.shape[0] / size(x, eps),
-        "not over the number of rows",
+    "not divided": (lambda dy, x, w, eps: turned(w * dy, x, eps) * size(x, eps), "divide by s at"),
+    "by the variance": (
+        lambda dy, x, w, eps: turned(w * dy, x, eps) / size(x, eps),
+        "not by its square",
     ),
-    "1/D twice": (lambda x, eps: centred(x) / x.shape[-1] ** 2 / size(x, eps), "here once"),
-    "of 1/s": (lambda x, eps: -centred(x) / x.shape[-1] / size(x, eps) ** 3, "gradient of 1/s"),
-    "down the columns": (
-        lambda x, eps: (x - x.mean(0)) / x.shape[0] / torch.sqrt(x.var(0, correction=0) + eps),
-        "down the columns",
-    ),
-    "sign": (lambda x, eps: -centred(x) / x.shape[-1] / size(x, eps), "the sign"),
-    "only i = j": (
-        lambda x, eps: centred(x) / x.shape[-1] / size(x, eps) * (1 - 1 / x.shape[-1]),
-        "sum over ALL entries",
+    "no eps": (lambda dy, x, w, eps: turned(w * dy, x, 0.0), "eps is missing"),
+    "own eps": (lambda dy, x, w, eps: turned(w * dy, x, 1e-5), "fixed at 1e-5"),
+    "changed places": (lambda dy, x, w, eps: turned(w * x, dy, eps), "changed places"),
+    "sign": (lambda dy, x, w, eps: -turned(w * dy, x, eps), "the sign"),
+    "D - 1": (
+        lambda dy, x, w, eps: turned(w * dy, x, eps) * size(x, eps) / size(x, eps, 1),
+        "not by D - 1",
     ),
     "autograd": (by_autograd, "without autograd"),
-    "one row only": (lambda x, eps: (x - x.mean()) / (x.numel() * x.std()), "is off by up to"),
-    "one mean for all": (
-        lambda x, eps: (x - x.mean()) / x.shape[-1] / torch.sqrt(x.var(correction=0) + eps),
-        "one for all rows",
-    ),
-    "one number a row": (lambda x, eps: size(x, eps), "has shape (3, 1)"),
+    "the loss": (lambda dy, x, w, eps: (w * dy).sum(), "expected"),
 }
 
 
 test_a_wrong_answer_is_named = wrong_answers_are_named(
     {
         check.layer_norm: LAYER_NORM,
-        check.size_gradient: SIZE,
+        check.row_gradient: GRADIENT,
     }
 )
 
@@ -312,6 +317,12 @@ def test_an_unusual_right_layer_is_accepted(answer):
 
 
 def test_an_unusual_right_gradient_is_accepted():
-    assert check.size_gradient(
-        lambda x, eps: centred(x) / x.shape[-1] * size(x, eps) ** -1
-    ).startswith("[ok]")
+    def by_matrix(dy, x, w, eps):
+        features = x.shape[-1]
+        xhat = (x - x.mean(-1, keepdim=True)) / size(x, eps)
+        outer = xhat[:, :, None] * xhat[:, None, :]
+        bracket = torch.eye(features) - 1 / features - outer / features
+        return torch.einsum("nij,nj->ni", bracket, w * dy) / size(x, eps)
+
+    assert check.row_gradient(by_matrix).startswith("[ok]")
+    assert check.row_gradient(lambda dy, x, w, eps: turned(w * dy, x, eps)).startswith("[ok]")

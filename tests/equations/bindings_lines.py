@@ -82,10 +82,19 @@ def centred(x, w, dy, eps=EPS):
     return sizes | parts | {"x": x, "w": w, "b": b, "y": y, "g": w * dy, "L": (y * dy).sum()}
 
 
-@lines("02 gradient", "02 gradient-size", "02 gradient-backward", "02 shape-derive", "02c backward")
-@lines("02 ex3", "04 product-derive", "solutions/02 ex3-text")
+@lines(
+    "02 gradient", "02 gradient-backward", "02 shape-derive", "02c backward", "04 product-derive"
+)
 def layer_norm_row(draw):
     return centred(leaf(draw(D)), draw(D), draw(D))
+
+
+@lines("02 gradient-why")
+def gradient_of_one_output(draw):
+    """The loss is y_i."""
+    i = 2
+    dy = torch.eye(D, dtype=torch.float64)[i - 1]
+    return centred(leaf(draw(D)), draw(D), dy) | {"i": i}
 
 
 @lines("01 gradient-why", "01 paths-derive", "01 gradient-derive", "01 eps-why")
@@ -99,14 +108,6 @@ def batch_norm_column(draw):
 
 
 # Rows whose mean is not 0: where a term vanishes for LayerNorm, its sign shows in them alone
-
-
-@lines(r"02 gradient-size $s\, \frac{\partial s}{\partial x_{j}} = \frac{1}{D}")
-def row_off_the_centre(draw):
-    x = leaf(draw(D))
-    c = x - x.mean() + 0.7
-    s = ((c * c).mean() + EPS).sqrt()
-    return {"x": x, "c": c, "s": s, "D": D}
 
 
 @lines(r"02 shape-derive $\sum_{i} \hat{x}_{i} = \frac")

@@ -19,7 +19,7 @@ for path in [*ROOT.glob("[0-9]*.ipynb"), *ROOT.glob("solutions/[0-9]*.ipynb")]:
 BLOCK, LINE, ALONE = "displayed_lines", "formulas_in_a_line", "one_sided_sums"
 PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("02b why", r"M_{k} = M_{k-1} + \frac{k", r"M_{k} = M_{k-1} - \frac{k", BLOCK),
-    ("02 gradient-size", r"- \frac{1}{D} \hat{x}", r"+ \frac{1}{D} \hat{x}", BLOCK),
+    ("02 gradient-why", r"- \hat{x}_{j}\, \frac", r"+ \hat{x}_{j}\, \frac", BLOCK),
     ("01 paths-derive", r"(v + \varepsilon)^{-3/2}", r"(v + \varepsilon)^{-1/2}", BLOCK),
     ("00c attention-derive", r"(\mathrm{E}(q k))^{2}", r"\mathrm{E}(q k)", BLOCK),
     ("04 product-derive", r"- \frac{1}{D}\, \hat{x}", r"+ \frac{1}{D}\, \hat{x}", BLOCK),
@@ -27,7 +27,6 @@ PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("04 collect-derive", r"\frac{(8, -1, 6, -5)}{9}", r"\frac{(8, 1, 6, -5)}{9}", BLOCK),
     ("04a steps-derive", r"\frac{h^{2}}{6} f'''", r"\frac{h^{2}}{3} f'''", BLOCK),
     ("04 product-derive", r"+ \frac{1}{D^{2}}", r"- \frac{1}{D^{2}}", BLOCK),  # of a term that is 0
-    ("02 gradient-size", r"c_{j} - \frac{1}{D^{2}}", r"c_{j} + \frac{1}{D^{2}}", BLOCK),
     ("04b spectrum-derive", r"J v = \frac{1}{r} (v - ", r"J v = \frac{1}{r} (v + ", LINE),
     ("04b steep-derive", r"\leq \frac{\sqrt{D}}{R}", r"\geq \frac{\sqrt{D}}{R}", BLOCK),
     ("05 derive-solution", r"= \frac{x}{\rho} + C", r"= -\frac{x}{\rho} + C", BLOCK),
@@ -78,10 +77,10 @@ def test_a_complaint_names_the_two_sides_and_their_values():
 
 
 def test_a_new_line_is_not_forgotten():
-    (said,) = complaints("02 gradient", r"$$", "$$\n\\zeta = x_{1} + \\xi\n$$\n\n$$")[
+    (said,) = complaints("02 gradient-why", r"$$", "$$\n\\zeta = x_{1} + \\xi\n$$\n\n$$")[
         "displayed_lines"
     ][:1]
-    assert "xi, zeta" in said and '@lines("02 gradient")' in said
+    assert "xi, zeta" in said and '@lines("02 gradient-why")' in said
 
 
 # The tables
