@@ -1,6 +1,4 @@
-"""Which exercises the reader has solved:
-`make lab` names the file, and without it nothing is written.
-"""
+"""Which exercises the reader has solved; `make lab` names the file, else none is written."""
 
 import json
 import os

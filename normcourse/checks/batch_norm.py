@@ -1,6 +1,4 @@
-"""Checks of lesson 01: each runs the student's answer
-where the usual slips give different numbers.
-"""
+"""Checks of lesson 01: batch norm by hand, as a function, backward, and for a batch of two."""
 
 import math
 from collections.abc import Mapping
@@ -77,8 +75,9 @@ def running_variance(student) -> None:
 
 @exercise("Exercise 3 (batch norm, training and evaluation)", "new tensors, and change no input")
 def forward(student) -> None:
-    """student(x, running_mean, running_var, weight,
-    bias, training, momentum, eps) for x (N, C, H, W).
+    """student(x, running_mean, running_var, weight, bias, training, momentum, eps).
+
+    x is (N, C, H, W).
     """
     watched = forbid(student, "batch_norm", "normlib")
     inputs = _inputs(4, 3, 2, 3)

@@ -82,9 +82,7 @@ def fold(student) -> None:
     "seven patients: four have bugs from the table, one",
 )
 def bug_clinic(student) -> None:
-    """student(layer) raises AssertionError for a wrong layer;
-    layer has the signature of F.batch_norm.
-    """
+    """student(layer) raises AssertionError for a wrong layer with F.batch_norm's signature."""
     for name, layer in (
         ("torch's", torch.nn.functional.batch_norm),
         ("normlib's", functional.batch_norm),

@@ -138,7 +138,10 @@ DBIAS = {
 
 @exercise("Exercise 1 (the backward pass of DyT)", "of shape (1,)", "alpha (1,)")
 def dyt_backward(student: Callable) -> None:
-    """student(dy, x, alpha, weight, scale) -> (dx, dalpha, dweight, dbias).  [EQ-DYT-GRAD]"""
+    """student(dy, x, alpha, weight, scale) -> (dx, dalpha, dweight, dbias).
+
+    [EQ-DYT-GRAD]
+    """
     cases = [_backward_case(3, 5, 0.7, 2.0), _backward_case(6, 4, 1.3, 0.6)]
     slips = {}
     for part, table in enumerate((DX, DALPHA, DWEIGHT, DBIAS)):

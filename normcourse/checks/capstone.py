@@ -1,5 +1,4 @@
-"""Checks of lesson 08: a rate chosen fairly, a paired interval, Holm's correction, a choice, and
-the protocol of a trial.
+"""Checks of lesson 08: a fair rate, a paired interval, Holm's correction, a choice, a protocol.
 
 Each table below maps what a check says to the wrong formula that earns it.
 """
@@ -106,9 +105,7 @@ def _best(score: Callable) -> Callable:
 
 
 def made_up_runs() -> list[dict]:
-    """Tuning and final runs in the form of a record,
-    made so that every leak prefers a rate of its own.
-    """
+    """Tuning and final runs as in a record; every leak prefers a rate of its own."""
     # rate: last validation counts of three tuning runs, of the final runs, test, train, loss
     table = {
         0.0005: ((340, 342, 341), 338, 335, 1000, 0.30),

@@ -1,5 +1,4 @@
-"""Checks of lesson 04a: what a difference leaves out, its best step, RMSNorm for the complex step,
-an input that catches all planted errors, a function with its own backward, softmax.
+"""Checks of lesson 04a: differences, complex steps, planted errors, a backward of one's own.
 
 SLIPS tables map what a check says to the wrong formula that earns it.
 """

@@ -52,8 +52,9 @@ def least_time(microseconds) -> None:
 
 @exercise("Exercise 2 (the broken benchmark)", "four devices")
 def stopwatch(student: Callable) -> None:
-    """student(device, run) -> seconds for which one call,
-    compiled and not in the cache, holds the device.
+    """student(device, run) -> seconds for which one call holds the device.
+
+    The call is compiled, and its data are not in the cache.
     """
     habits = []  # of the devices with a wrong time
     try:
@@ -142,9 +143,7 @@ PROGRAMS, ROW, BLOCK = 16, 1000, 1024
     f"its {PROGRAMS} programs",
 )
 def traffic(read, written) -> None:
-    """Bytes that the lesson's RMSNorm kernel loads and stores
-    for 16 rows of 1000 numbers in bfloat16.
-    """
+    """Bytes that RMSNorm's kernel loads and stores for 16 rows of 1000 numbers in bfloat16."""
     row = ROW * 2
     lanes = BLOCK * 2
     x = w = y = PROGRAMS * row
@@ -172,8 +171,11 @@ def traffic(read, written) -> None:
 
 @exercise("Exercise 4 (a kernel)", "Three lines", "rows of 5 in blocks of 8", "rows around 10,000")
 def layer_norm_kernel(student: Callable) -> None:
-    """student(x, weight, bias, eps) launches a LayerNorm kernel on rows of float32 or bfloat16,
-    on the GPU where kernels are compiled for one.  [EQ-LN]
+    """student(x, weight, bias, eps) launches a LayerNorm kernel on rows of float32 or bfloat16.
+
+    The rows lie on the GPU where kernels are compiled for one.
+
+    [EQ-LN]
     """
     student = _on(kernel_place(), forbid(student, "normlib", "layer_norm"))
     _in_float32(student)
@@ -193,7 +195,7 @@ def layer_norm_kernel(student: Callable) -> None:
 
 
 def _in_float32(student: Callable) -> None:
-    """Rows that lie next to each other, and rows that do not. (A copy would put them so.)"""
+    """Rows that lie next to each other, and rows that do not; a copy would put them so."""
     weight = (1 + 0.3 * draw(5, seed=1)).float()
     bias = draw(5, seed=2).float()
     eps = 0.1
@@ -323,9 +325,7 @@ MEDIANS = {row.split()[0]: float(row.split()[1]) for row in RECORD.strip().split
     RECORD,
 )
 def lie(name, share) -> None:
-    """The candidate of the lesson's record whose GB/s cannot stand,
-    and its honest share of the copy.
-    """
+    """The candidate whose GB/s cannot stand in the lesson's record, and its honest share."""
     plausible = {
         "copy": "the copy is the measure of all others: it reads and writes the same bytes.",
         "empty": "an empty call moves nothing; its 4.1 µs are the host's and belong in the record.",

@@ -18,7 +18,10 @@ from normlib import gradients
     "an outlier of 3e9",
 )
 def true_c(student) -> None:
-    """student(x) -> (..., D), the sum of the squares of the others.  [EQ-DYISRU-EXACT]"""
+    """student(x) -> (..., D), the sum of the squares of the others.
+
+    [EQ-DYISRU-EXACT]
+    """
     cases = [{"x": draw(3, 4)}, {"x": draw(6, seed=1)}, {"x": 1 + draw(2, 3, 5)}]
     calls(student, _others, *cases, slips=CONSTANTS, what="c")
     _at_outliers(student)
@@ -88,7 +91,10 @@ CONSTANTS = {
 
 @exercise("Exercise 2 (the Bernoulli line)", "u = 1/y^{2}")
 def bernoulli(student) -> None:
-    """student(x, u, d) -> du/dx for u = 1/y^2.  [EQ-BERNOULLI]"""
+    """student(x, u, d) -> du/dx for u = 1/y^2.
+
+    [EQ-BERNOULLI]
+    """
     x = draw(5)
     cases = [
         {"x": x, "u": 0.3 + draw(5, seed=1).square(), "d": 16},
@@ -210,7 +216,10 @@ def _solves(answer) -> bool:
     "Exercise 4 (backward, through log c)", r"y = \kappa x/\sqrt{x^{2} + c}", "log_c of shape (1,)"
 )
 def backward_log(student) -> None:
-    """student(dy, x, log_c, scale) -> (dx, dlog_c), log_c of shape (1,).  [EQ-DYISRU-GRAD]"""
+    """student(dy, x, log_c, scale) -> (dx, dlog_c), log_c of shape (1,).
+
+    [EQ-DYISRU-GRAD]
+    """
     cases = [
         _log_case(3, 4, log_c=0.7, scale=2.0),
         _log_case(6, log_c=0.2, scale=0.6),

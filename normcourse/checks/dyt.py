@@ -1,5 +1,4 @@
-"""Checks of lesson 05: the separated equation, another curve, RMSNorm to the paper's DyT, and the
-norms of a network swapped.
+"""Checks of lesson 05: the separated equation, another curve, RMSNorm to DyT, a network swapped.
 
 Tables map what a check says to the wrong answer that earns it; v holds the values of one call.
 """
@@ -177,7 +176,10 @@ CURVES = {
 
 @exercise("Exercise 3 (RMSNorm to the paper's DyT)", "the alpha (1,)", r"\kappa = 1")
 def to_paper_form(student: Callable) -> None:
-    """student(weight, rho) -> (alpha (1,), weight (D,)).  [EQ-DYT-SOLUTION] [EQ-DYT]"""
+    """student(weight, rho) -> (alpha (1,), weight (D,)).
+
+    [EQ-DYT-SOLUTION] [EQ-DYT]
+    """
 
     def tensors(weight: Tensor, rho: float) -> tuple:
         alpha, gain = parts(student(weight, rho), "alpha", "weight")

@@ -1,5 +1,4 @@
-"""Checks of lesson 00b: powers of a matrix, the size of residual branches,
-a deep net without shortcuts.
+"""Checks of lesson 00b: powers of a matrix, residual branches, a deep net without shortcuts.
 
 Each table below maps what a check says to the wrong formula that earns it.
 """
@@ -183,8 +182,9 @@ def _real(value, name: str) -> float:
 
 
 def _mirroring_ellipse() -> Tensor:
-    """(3, 3): the radius, 0.94, belongs to a pair on the left side, which turns on an ellipse;
-    0.85 is the eigenvalue with the largest real part.
+    """(3, 3): a pair on the left side, which turns on an ellipse, has the radius, 0.94.
+
+    The eigenvalue with the largest real part is 0.85.
     """
     rows = [[-0.8, -1.5, 0.3], [1 / 6, -0.8, 0.2], [0.0, 0.0, 0.85]]
     return torch.tensor(rows, dtype=torch.float64)
@@ -214,9 +214,7 @@ DEPTH, WIDTH, WANTED = 30, 64, 0.5
     "at most 400",
 )
 def deep(net) -> None:
-    """net: a trained nn.Sequential of thirty layers
-    in a row that names half of the digits rightly.
-    """
+    """net: a trained nn.Sequential of thirty layers that names half of the digits rightly."""
     if not isinstance(net, nn.Sequential):
         raise Slip(f"the check takes a trained nn.Sequential, got a {type(net).__name__}.")
     modules = [module for module in net.modules() if not isinstance(module, nn.Sequential)]

@@ -211,6 +211,7 @@ def _no_line(h: Tensor, y: Tensor) -> tuple[float, float]:
 )
 def best_map(answer) -> None:
     """(best output for 1, best output for 7) where half of the rows are (1, 1), half (1, 7).
+
     [EQ-CONDITIONAL-MEAN]
     """
     mean = 2.2 / 3
@@ -244,6 +245,7 @@ def best_map(answer) -> None:
 @exercise("Exercise 3 (off the diagonal)")
 def off_diagonal(answer) -> None:
     """The share e for a row of D numbers of equal size, an expression in D.
+
     [EQ-OFF-DIAGONAL-RMS]
     """
     import sympy

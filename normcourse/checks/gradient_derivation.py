@@ -1,6 +1,4 @@
-"""Checks of lesson 04: the first order of a perturbation, the walk back through RMSNorm, its
-gradient in one line, LayerNorm's product, one backward for two norms, and a case in which the
-published gradient goes uphill.
+"""Checks of lesson 04: three derivations of a norm's gradient, and a published one that is wrong.
 
 SLIPS tables map what a check says to the wrong formula that earns it.
 """

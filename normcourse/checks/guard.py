@@ -1,6 +1,4 @@
-"""A student's code may run or wait for ever, or change a default of torch;
-the notebook must not suffer.
-"""
+"""A student's code that runs or waits for ever, or changes torch's defaults, harms no notebook."""
 
 import contextlib
 import signal
@@ -27,8 +25,9 @@ class Idle(BaseException):
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
-    """Raise TooLong after SECONDS of computing, Idle after IDLE_SECONDS without any;
-    restore torch's default dtype and gradient mode.
+    """Raise TooLong after SECONDS of computing, Idle after IDLE_SECONDS without any.
+
+    torch's default dtype and gradient mode are restored.
     """
     dtype = torch.get_default_dtype()
     gradients = torch.is_grad_enabled()

@@ -29,7 +29,10 @@ ROW, ROW_EPS, ROW_GAIN, ROW_BIAS = (1, 1, 1, 5), 1, (1, 2, 1, 2), (0, 0, 1, 1)
     "Write four numbers",
 )
 def by_hand(answer) -> None:
-    """y of the row (1, 1, 1, 5) with eps 1, gain (1, 2, 1, 2) and bias (0, 0, 1, 1).  [EQ-LN]"""
+    """y of the row (1, 1, 1, 5) with eps 1, gain (1, 2, 1, 2) and bias (0, 0, 1, 1).
+
+    [EQ-LN]
+    """
     row = torch.tensor(ROW).double()
     weight = torch.tensor(ROW_GAIN).double()
     bias = torch.tensor(ROW_BIAS).double()
@@ -80,7 +83,10 @@ LARGE_MEAN = 10_000
 
 @exercise("Exercise 2 (layer norm)", f"rows with the mean {LARGE_MEAN:,} in float32")
 def layer_norm(student) -> None:
-    """student(x, normalized_shape, weight, bias, eps) for x (..., *normalized_shape).  [EQ-LN]"""
+    """student(x, normalized_shape, weight, bias, eps) for x (..., *normalized_shape).
+
+    [EQ-LN]
+    """
     cases = [
         _layer_case((2, 3, 2, 3), (2, 3), eps=0.5),  # a lost keepdim broadcasts here
         _layer_case((4, 5, 7), (7,), eps=0.1),

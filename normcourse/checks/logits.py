@@ -18,7 +18,10 @@ from normlib import functional
 
 @exercise("Exercise 1 (the softmax's Jacobian)")
 def softmax_jacobian(student: Callable) -> None:
-    """student(p) -> (..., n, n).  [EQ-SOFTMAX-JACOBIAN]"""
+    """student(p) -> (..., n, n).
+
+    [EQ-SOFTMAX-JACOBIAN]
+    """
     cases = [{"p": draw(5).softmax(-1)}, {"p": draw(3, 2, 4, seed=1).softmax(-1)}]
     calls(forbid(student, "autograd", "normlib"), _jacobian, *cases, slips=JACOBIANS)
 

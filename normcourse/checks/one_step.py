@@ -274,8 +274,9 @@ def clip(student) -> None:
 
 @exercise("Exercise 3 (the scale of a logit)", "means are not 0", "variance 1")
 def scale(student) -> None:
-    """student(d, mean_q, std_q, mean_k, std_k):
-    what gives q.k, of independent entries, variance 1.
+    """student(d, mean_q, std_q, mean_k, std_k): the factor that gives q.k the variance 1.
+
+    The entries of q and k are independent.
     """
     slips = {message: _scaled(wrong) for message, wrong in SCALES.items()}
     right = _scaled(lambda v: v.variance**-0.5)
@@ -351,9 +352,7 @@ def _flat(tensors) -> Tensor:
 
 
 def _clipped(student, gradients: list[Tensor], limit: float = LIMIT) -> Tensor:
-    """What the student makes of copies, in one vector;
-    Slip if it wrote into them or changed shapes.
-    """
+    """What the student makes, in one vector; Slip if it wrote into them or changed shapes."""
     given = [g.clone() for g in gradients]
     got = parts(student(given, limit), *(f"tensor {i + 1}" for i in range(len(gradients))))
     if len(given) != len(gradients) or not all(map(torch.equal, given, gradients)):

@@ -1,6 +1,4 @@
-"""Checks of lesson 02c: statistics counted, unknown axes, group norm, rows kept apart,
-the backward pass.
-"""
+"""Checks of lesson 02c: statistics counted, unknown axes, group norm, rows kept apart, backward."""
 
 import math
 
@@ -112,7 +110,10 @@ def _compare_axes(name: str, given: set[int], right: set[int]) -> None:
 
 @exercise("Exercise 3 (group norm)")
 def group_norm(student) -> None:
-    """student(x, num_groups, weight, bias, eps) for x (N, C, ...).  [EQ-GN]"""
+    """student(x, num_groups, weight, bias, eps) for x (N, C, ...).
+
+    [EQ-GN]
+    """
     cases = [
         _group_case((2, 6, 2, 6), 2, eps=0.5),  # a gain left on the last axis broadcasts here
         _group_case((5, 6), 3, eps=0.1),
@@ -324,7 +325,7 @@ def _all_weights_used(student, x: Tensor, weights: list) -> None:
 
 
 def _by_shortcut_alone(rows: Tensor, x: Tensor, weights: list) -> bool:
-    """Do the rows point where a net without a norm in its branches sends them?"""
+    """Whether the rows point where a net without a norm in its branches sends them."""
     for turned in (False, True):
         h = x
         for weight in weights:
@@ -379,6 +380,7 @@ def _row_norm(rows: Tensor) -> Tensor:
 @exercise("Exercise 5 (the backward pass)")
 def backward(student) -> None:
     """student(dy, x, weight, eps) -> dx, dw, db for rows (N, D), without a D x D matrix.
+
     [EQ-LN-GRAD]
     """
     cases = [_backward_case(5, 3, eps=0.5), _backward_case(2, 7, eps=0.1)]

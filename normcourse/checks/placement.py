@@ -1,6 +1,4 @@
-"""Checks of lesson 02a: the four places of a norm,
-a Pre-LN stack, its stream, warm-up, LayerNorm scaling.
-"""
+"""Checks of lesson 02a: four places of a norm, a Pre-LN stack, its stream, warm-up, scaling."""
 
 import math
 from functools import partial

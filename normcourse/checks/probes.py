@@ -29,9 +29,7 @@ def call(student: Callable, **arguments):
 
 
 def unchanged(name: str, before, after) -> None:
-    """Raise Slip if the student's code wrote into a tensor,
-    an array or a list that it was given.
-    """
+    """Raise Slip if the student's code wrote into a tensor, an array or a list."""
     if not _equal(before, after):
         raise Slip(f"{name} was changed in place; the caller still needs it. Make a new one.")
 
@@ -75,12 +73,12 @@ def calls(
     rtol: float = 1e-9,
     atol: float = 1e-12,
 ) -> None:
-    """Raise Slip unless student gives what reference gives in every case:
-    {name: argument}, by position.
+    """Raise Slip unless student gives what reference gives in every case.
 
-    Choose cases of different, non-square shapes, one with more leading dimensions. The last one
-    comes with tensors that are not contiguous. A slip is a function like reference; the one that
-    fits every case is named. A tuple as `what` names the parts of the result.
+    A case is {name: argument}, handed over by position. Choose cases of different, non-square
+    shapes, one with more leading dimensions. The last one comes with tensors that are not
+    contiguous. A slip is a function like reference; the one that fits every case is named. A tuple
+    as `what` names the parts of the result.
     """
     if len(cases) < 2:
         raise ValueError(
@@ -140,9 +138,7 @@ def _shapes(case: Mapping) -> str:
 
 
 def _strided(value):
-    """The same values, not contiguous:
-    the first and the last axis have changed places in memory.
-    """
+    """The same values; in memory the first and the last axis have changed places."""
     if not isinstance(value, Tensor) or value.dim() < 2:
         return value
     return value.transpose(0, -1).contiguous().transpose(0, -1)
@@ -270,10 +266,10 @@ def unshared(net: nn.Module, copied: nn.Module) -> None:
 
 
 def forbid(student: Callable, *means: str, largest: int | None = None) -> Callable:
-    """student, with a Slip when it uses one of these means:
+    """student, with a Slip when it uses one of these means.
 
-    "autograd", "normlib" (any function of the library), or a function of torch by name ("softmax");
-    largest: no tensor that it makes may have more elements than this.
+    A mean is "autograd", "normlib" (any function of the library), or a function of torch by name,
+    such as "softmax". No tensor that it makes may have more elements than `largest`.
     """
 
     @functools.wraps(student)
@@ -315,8 +311,9 @@ class _Watch(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
     def has(self, mean: str) -> bool:
-        """Whether it was used, under its name or a longer
-        one ("native_layer_norm" is "layer_norm").
+        """Whether it was used, under its name or a longer one.
+
+        "native_layer_norm" counts as "layer_norm".
         """
         return any(name == mean or name.endswith(f"_{mean}") for name in self.used)
 
@@ -352,9 +349,7 @@ class _Sizes(TorchDispatchMode):
 
 @contextlib.contextmanager
 def _autograd_watched(used: set[str]) -> Iterator[None]:
-    """Add "autograd" to used when a derivative is taken,
-    backward or forward, also through torch.func.
-    """
+    """Add "autograd" to used when a derivative is taken, also forward or by torch.func."""
 
     def noting(function: Callable) -> Callable:
         def noted(*arguments, **options):

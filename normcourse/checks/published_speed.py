@@ -19,6 +19,7 @@ from normcourse.timing.results import in_words
 @exercise("Exercise 1 (bytes of a backward)")
 def backward_bytes(student: Callable) -> None:
     """student(rows, dim, size, programs): bytes of the backward of add + RMSNorm.
+
     [EQ-BYTES-BACKWARD]
     """
     with every_case():
@@ -34,9 +35,7 @@ def backward_bytes(student: Callable) -> None:
 def _moved(
     sizes, large=4, gain=2, stats=0, stat_size=4, partials=0, partial_size=4, passes=2
 ) -> float:
-    """Large tensors, gain and its gradient,
-    one number a row, partial sums of the gain's gradient.
-    """
+    """Bytes of large tensors, gain and its gradient, one number a row, and partial sums."""
     rows, dim, size, programs = sizes
     tensors = (large * rows + gain) * dim * size
     sums = passes * (partials or programs) * dim * partial_size
@@ -86,7 +85,10 @@ def _byte_slips(sizes: tuple[int, int, int, int]) -> dict[str, float]:
 
 @exercise("Exercise 2 (how well a number is known)")
 def starts_without_one(student: Callable) -> None:
-    """student(sizes, seconds): t_start of the fit, each point left out once.  [EQ-TIME-LINE]"""
+    """student(sizes, seconds): t_start of the fit, each point left out once.
+
+    [EQ-TIME-LINE]
+    """
     five = [1e6, 3e6, 1e7, 2e7, 5e7]
     six = [4e5, 1e6, 2e6, 8e6, 3e7, 9e7]
     with every_case():
@@ -273,9 +275,7 @@ def _seconds(speed: float) -> None:
 
 @exercise("Exercise 4 (DyT by its bytes)")
 def dyt_by_bytes(unfused, fused) -> None:
-    """Time of DyT over RMSNorm by the counted bytes, forward:
-    not fused in bfloat16, and fused.
-    """
+    """DyT's forward time over RMSNorm's by their bytes: not fused in bfloat16, and fused."""
     slips = {
         "turn both round: DyT over RMSNorm.": [18 / 8, 1.0],
         "turn it round, and fused both move the same: their ratio is 1.": [18 / 8, 18 / 8],

@@ -1,6 +1,4 @@
-"""Checks of lesson 02b: Welford's step, two workers,
-the gradient of weight norm, one power step.
-"""
+"""Checks of lesson 02b: Welford's step, two workers, weight norm's gradient, one power step."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,9 +24,7 @@ def _step(count, mean, m2, value) -> tuple:
 
 
 def _with_m2(m2_of):
-    """A step with another m2: a function of count, m2,
-    the distances to the old and to the new mean.
-    """
+    """A step with another m2, a function of count, m2, distances to the old and the new mean."""
 
     def wrong(count, mean, m2, value):
         _, new, _ = _step(count, mean, m2, value)

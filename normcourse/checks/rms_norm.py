@@ -15,7 +15,10 @@ from normlib import functional
 
 @exercise("Exercise 1 (rms_norm)")
 def rms_norm(student) -> None:
-    """student(x, weight, eps) in float64, and its gradient.  [EQ-RMS] [EQ-RMS-GRAD]"""
+    """student(x, weight, eps) in float64, and its gradient.
+
+    [EQ-RMS] [EQ-RMS-GRAD]
+    """
     in_float64(forbid(student, "rms_norm", "normlib"))
 
 
@@ -26,7 +29,10 @@ MEAN, VARIANCE = 2, 5
     "Exercise 2 (variance that is left)", f"mean {MEAN} and variance {VARIANCE}", r"\varepsilon = 0"
 )
 def variance_left(answer) -> None:
-    """Variance of RMSNorm's output for a row of mean 2 and variance 5, eps = 0.  [EQ-RMS-VAR]"""
+    """Variance of RMSNorm's output for a row of mean 2 and variance 5, eps = 0.
+
+    [EQ-RMS-VAR]
+    """
     slips = {
         "1 is what LayerNorm leaves. RMSNorm divides by the root mean square, "
         "not by the deviation.": 1.0,
@@ -54,6 +60,7 @@ def variance_left(answer) -> None:
 @exercise("Exercise 3 (fold the centring)")
 def fold_centring(student) -> None:
     """student(weight, bias) -> the same for the layer that writes the centred row.
+
     [EQ-RMS-FOLD]
     """
     with every_case():
@@ -77,7 +84,10 @@ def fold_centring(student) -> None:
 
 @exercise("Exercise 4 (convert a network)", "Return a new list")
 def convert(student) -> None:
-    """student(weights) -> weights with which RMSNorm gives LayerNorm's logits.  [EQ-RMS-FOLD]"""
+    """student(weights) -> weights with which RMSNorm gives LayerNorm's logits.
+
+    [EQ-RMS-FOLD]
+    """
     with every_case():
         for starts, blocks in ((2, 1), (3, 2)):
             shapes = [(4, 6)] + blocks * [(6, 6), (6, 6)] + [(6, 3)]

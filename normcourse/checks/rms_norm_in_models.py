@@ -19,6 +19,7 @@ MAX_DIFFERING = 0.02
 @exercise("Exercise 1 (RMSNorm for every type)", "16 bits")
 def every_type(student) -> None:
     """student(x, weight, eps) in float64, its gradient, then float16 and bfloat16.
+
     [EQ-RMS] [EQ-RMS-GRAD]
     """
     in_float64(student)
@@ -27,7 +28,10 @@ def every_type(student) -> None:
 
 @exercise("Exercise 2 (Gemma's gain)", "the gain is 1 + stored")
 def gemma_rms_norm(student) -> None:
-    """student(x, stored, eps): the gain is 1 + stored, added in float32; one rounding.  [EQ-RMS]"""
+    """student(x, stored, eps): the gain is 1 + stored, added in float32; one rounding.
+
+    [EQ-RMS]
+    """
     cases = [_gemma_case(4, 4, eps=0.1), _gemma_case(6, eps=0.3), _gemma_case(2, 3, 5, eps=0.2)]
     # float32 inside is what the exercise asks for, so float64 input may come out with float32's
     # accuracy.
@@ -84,6 +88,7 @@ GEMMA_SLIPS = {
 )
 def fold_network(student) -> None:
     """student(net) -> a net with RMSNorm in place of LayerNorm and the same outputs.
+
     [EQ-RMS-FOLD]
     """
     with every_case():
@@ -128,7 +133,10 @@ HEAD, QUERY_GAIN, KEY_GAIN = 64, 2, 1.5
     f"key norm is {KEY_GAIN}",
 )
 def largest_logit(answer) -> None:
-    """The bound for a head of 64 numbers and largest gains of 2 and 1.5.  [EQ-QK-NORM]"""
+    """The bound for a head of 64 numbers and largest gains of 2 and 1.5.
+
+    [EQ-QK-NORM]
+    """
     slips = {
         "the bound has the ROOT of D: 8, not 64.": 64 * 3.0,
         "both gains count: multiply by 1.5 as well.": 8 * 2.0,
@@ -223,8 +231,10 @@ def _no_overflow(output) -> None:
 
 
 def _expect_rounded(*cases: tuple) -> None:
-    """Slip unless each result is the float64 truth rounded to its dtype, up to a few entries on a
-    rounding boundary; a case is (result, truth, dtype, {slip: wrong result}), with the same slips.
+    """Slip unless each result is the float64 truth rounded to its dtype.
+
+    A few entries on a rounding boundary may differ. A case is (result, truth, dtype, {slip: wrong
+    result}); all cases have the same slips.
     """
     differing = []
     for got, truth, dtype, _ in cases:

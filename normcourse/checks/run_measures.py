@@ -1,5 +1,4 @@
-"""Checks of lesson 08a: the articles' measures of a run, a factor per layer, an order judged pair
-by pair, the share of intervals that hold the truth.
+"""Checks of lesson 08a: measures of a run, a factor per layer, an order by pairs, coverage.
 
 Each table below maps what a check says to the wrong formula that earns it.
 """

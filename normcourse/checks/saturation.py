@@ -1,5 +1,4 @@
-"""Checks of lesson 00a: where sigmoid and tanh saturate, He's rule for leaky ReLU,
-Swish's slopes, a sigmoid that passes gradient.
+"""Checks of lesson 00a: saturation, He's rule for leaky ReLU, Swish's slopes, a sigmoid repaired.
 
 Each table below maps what a check says to the wrong formula that earns it.
 """
@@ -110,9 +109,7 @@ def sigmoid_threshold(student) -> None:
     "Return 0.0",
 )
 def threshold(student) -> None:
-    """student(alpha, eps): the |x| beyond which the
-    slope of tanh(alpha x) is below eps, else 0.0.
-    """
+    """student(alpha, eps): the |x| beyond which tanh(alpha x) is flatter than eps, else 0.0."""
     with every_case():
         for alpha, eps in ((ALPHA, EPS), (2.0, 0.2)):
             slips = {message: wrong(alpha, eps) for message, wrong in TANH.items()}
@@ -236,9 +233,7 @@ SWISH = {
 
 @exercise("Exercise 4 (the two slopes of Swish)")
 def swish_slopes(student) -> None:
-    """student(x, beta) -> (slope in x,
-    slope in beta) of x sigmoid(beta x), each in the shape of x.
-    """
+    """student(x, beta) -> (slope in x, slope in beta) of x sigmoid(beta x), shaped as x."""
     cases = [{"x": draw(3, 5), "beta": 0.5}, {"x": draw(2, 3, 7, seed=1), "beta": -1.7}]
     allowed = forbid(student, "autograd", "normlib")
     calls(allowed, _swish_slopes, *cases, slips=SWISH, what=("the slope in x", "the slope in beta"))
@@ -246,9 +241,7 @@ def swish_slopes(student) -> None:
 
 @exercise("Exercise 5 (repair the sigmoid)", f"between {LEAST} and {MOST}", "w = 1")
 def repaired(student) -> None:
-    """student: (A, B, C), for which A sigmoid(B x) + C
-    hands a gradient on with a factor of 0.9 to 1.1.
-    """
+    """student: (A, B, C), with which A sigmoid(B x) + C hands 0.9 to 1.1 of a gradient on."""
     a, b, c = (_real(part, name) for part, name in zip(parts(student, *"ABC"), "ABC", strict=True))
     steepest = a * b / 4
     if (a, b, c) == (1.0, 1.0, 0.0):

@@ -1,5 +1,4 @@
-"""Checks of lesson 04b: the two eigenvalues of RMSNorm's Jacobian, a limit to its slope, the
-distance of two rows, and a step that does not depend on the length of the row.
+"""Checks of lesson 04b: eigenvalues of RMSNorm's Jacobian, a limit, a distance, a step.
 
 SLIPS tables map what a check says to the wrong formula that earns it.
 """

@@ -1,6 +1,4 @@
-"""Answers of every kind as tensors,
-so that one comparison serves numbers, tensors and SymPy expressions.
-"""
+"""Answers of every kind as tensors: numbers, arrays, SymPy expressions."""
 
 import math
 import numbers
@@ -44,9 +42,7 @@ def is_float32(value) -> bool:
 
 
 def as_number(value) -> float:
-    """The float of a real number of any library, or of a tensor or array with one element;
-    else TypeError.
-    """
+    """The float of a real number of any library, or of one element; else TypeError."""
     if isinstance(value, Tensor | numpy.ndarray):
         one_real = math.prod(value.shape) == 1 and not isinstance(value.item(), bool)
         value = value.item() if one_real else None

@@ -72,8 +72,9 @@ class Verdict(str):
 
 
 def exercise(title: str, *says: str) -> Callable:
-    """Make a check out of a probe that raises Slip:
-    it prints and returns one line, whatever happens.
+    """Make a check out of a probe that raises Slip.
+
+    The check prints and returns one line, whatever happens.
 
     says: the parts of the exercise's text that hold a number, or what must not be forgotten, made
     from the constants that the check uses. A test finds each in the text, and no number beside
@@ -136,9 +137,7 @@ class _Untouched(NotImplementedError):
 
 
 def _is_stub(error: BaseException, answers: tuple) -> bool:
-    """Whether the answer itself raised a bare NotImplementedError:
-    libraries give theirs a message.
-    """
+    """Whether the answer raised a bare NotImplementedError; libraries give theirs a message."""
     if isinstance(error, _Untouched):
         return True
     if not isinstance(error, NotImplementedError) or str(error):
@@ -158,12 +157,11 @@ def expect(
     rtol: float = 1e-9,
     atol: float = 1e-12,
 ) -> None:
-    """Raise Slip unless got is want:
-    a tensor of its shape, dtype and values, a number, an expression, or a name.
+    """Raise Slip unless got is want: a tensor, a number, an expression or a name.
 
-    slips maps a message to the wrong value that this mistake produces; the first that fits is
-    named. Expressions are equal where their values are, at random points; a symbol of `want` may be
-    positive.
+    A tensor needs the shape, the dtype and the values. slips maps a message to the wrong value that
+    this mistake produces; the first that fits is named. Expressions are equal where their values
+    are, at random points; a symbol of `want` may be positive.
     """
     tables = {message: [wrong] for message, wrong in (slips or {}).items()}
     expect_all([got], [want], tables, [what], rtol, atol)
@@ -193,10 +191,10 @@ def expect_all(
 
 @contextlib.contextmanager
 def every_case() -> Iterator[None]:
-    """Within it, `expect` takes notes, and at the end all of them are compared together:
-    a slip is named if it fits in every comparison that lists it, not in the first one alone.
+    """Within it, `expect` takes notes, and at the end all of them are compared together.
 
-    An error that the student's code raises on the way comes after what is wrong before it.
+    A slip is named if it fits in every comparison that lists it, not in the first one alone. An
+    error that the student's code raises on the way comes after what is wrong before it.
     """
     notes: list[_Given] = []
     _NOTES.append(notes)

@@ -88,7 +88,10 @@ def fixup_factor(answer) -> None:
 
 @exercise("Exercise 3 (backward of Derf)", "gain 1 and bias 0")
 def derf_backward(student) -> None:
-    """student(dy, x, alpha, shift) -> (dx, dalpha, dshift), gain 1.  [EQ-DERF-GRAD]"""
+    """student(dy, x, alpha, shift) -> (dx, dalpha, dshift), gain 1.
+
+    [EQ-DERF-GRAD]
+    """
     cases = [_derf_case(3, 4), _derf_case(2, 3, 5)]
     slips = {
         "2/sqrt(pi) is missing: the derivative of erf at 0 is 1.128, not 1.": (
@@ -198,7 +201,10 @@ def _derf_means(dy, x, alpha, shift) -> tuple:
 
 @exercise("Exercise 4 (a step on the sphere)", "rows of length 1")
 def sphere_step(student) -> None:
-    """student(x, f, eta) -> rows of length 1.  [EQ-NGPT]"""
+    """student(x, f, eta) -> rows of length 1.
+
+    [EQ-NGPT]
+    """
     cases = [_sphere_case(3, 4), _sphere_case(2, 3, 5)]
     slips = {
         "the result has to have length 1 again: normalize it.": (

@@ -22,9 +22,7 @@ class Clock:
 
 
 class LoadedHost(timing.Cpu):
-    """Times vary by 5 %, are 1.7 times as long while another job runs,
-    and now and then 20 times.
-    """
+    """Times vary by 5 %, grow 1.7 times while another job runs, now and then 20 times."""
 
     def __init__(self, seed, copy_s=1e-4):
         super().__init__(Clock())

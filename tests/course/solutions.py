@@ -1,5 +1,6 @@
-"""The solved exercises of a lesson, for the tests of its checks:
-`load("01_batch_norm")["batch_norm"]`.
+"""The solved exercises of a lesson, for the tests of its checks.
+
+`load("01_batch_norm")["batch_norm"]` is one of them.
 """
 
 import contextlib
@@ -17,11 +18,10 @@ SOLUTIONS = Path(__file__).resolve().parents[2] / "notebooks" / "solutions"
 
 @cache
 def load(lesson: str) -> dict:
-    """What the solution notebook's first code cell and its cells tagged `solution` define;
-    do not change it.
+    """What a solution's first code cell and its cells tagged `solution` define.
 
-    The first cell sets the default dtype; it is set back, so that no test depends on which ran
-    before.
+    Do not change it. The first cell sets the default dtype; it is set back, so that no test depends
+    on which ran before.
     """
     path = SOLUTIONS / f"{lesson}.ipynb"
     code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
@@ -39,9 +39,7 @@ def load(lesson: str) -> dict:
 
 
 def every_slip(cases: dict):
-    """Parametrizes a test with (check_, answer, message) from {check:
-    {name: (answer, message)}}.
-    """
+    """Parametrize a test with (check_, answer, message) from {check: {name: (answer, message)}}."""
     found = [
         pytest.param(check_, *case, id=f"{check_.__name__}: {name}")
         for check_, named in cases.items()

@@ -47,9 +47,7 @@ def tiny(op, way="forward", dtype="float32", hidden=8):
 @pytest.mark.parametrize("way", ["forward", "backward", "forward+backward"])
 @pytest.mark.parametrize("op", [*bench_cases.OPS, "all"])
 def test_contenders_agree_with_float64(op, way, dtype):
-    """Whatever the tool times is right:
-    measure() compares it, so a wrong argument order shows here.
-    """
+    """measure() compares what it times, so a wrong order of arguments shows here."""
     result = bench.measure(tiny(op, way, dtype), Quick(), {}, seconds=0.0, compiled=False)
     names = [row.name for row in result.rows[:-2]]
     torch_has = ["torch"] if op.endswith("norm") else []

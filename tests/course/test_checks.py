@@ -24,9 +24,7 @@ LESSONS = SOLUTIONS.parent
 
 
 def checks_called(path):
-    """(check, names of its arguments) for each `check.name(argument,
-    …)` in a notebook, in order.
-    """
+    """(check, names of its arguments) for each `check.name(argument, …)` of a notebook."""
     for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type == "code" and not left_out_here(cell):
             for node in ast.walk(ast.parse(cell.source)):

@@ -220,9 +220,7 @@ def test_the_derivative_of_arsinh_may_be_written_otherwise():
 
 
 def test_the_numbers_of_the_bounds_check_are_those_of_the_layer():
-    """Slope, change of slope and length on a fine grid:
-    rounding moves the second difference by 1e-5.
-    """
+    """A fine grid; rounding moves its second difference by 1e-5."""
     x = torch.linspace(-3, 3, 600_001, dtype=torch.float64)
     f = 8 * torch.tanh(2 * x)
     slope = f.diff() / x.diff()

@@ -16,9 +16,7 @@ pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
 def growth(first=None, peak=None, rate=None):
-    """Exercise 1's answer; each argument replaces one
-    part by a slip of W and the gains of its powers.
-    """
+    """Exercise 1's answer; an argument is a slip of W and its gains in the place of one part."""
 
     def student(W, steps):
         gains = [

@@ -129,9 +129,7 @@ def norm_of(gradients):
 
 
 def clipped(factor):
-    """Exercise 2's answer for a factor(gradients,
-    limit) that is used where the joint norm is too long.
-    """
+    """Exercise 2's answer with factor(gradients, limit) where the joint norm is too long."""
 
     def student(gradients, limit):
         f = factor(gradients, limit) if norm_of(gradients) > limit else 1.0

@@ -1,7 +1,7 @@
-"""Counterexamples to claims of the articles, and what holds:
-notebooks/reference/claims.md names them.
+"""Counterexamples to claims of the articles, and what holds.
 
-What an evaluated equation already decides is not repeated here: claims.yaml names the tag instead.
+notebooks/reference/claims.md names them. What an evaluated equation already decides is not repeated
+here: claims.yaml names the tag instead.
 """
 
 import math

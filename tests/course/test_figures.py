@@ -1,6 +1,4 @@
-"""figures.py: the fingerprint sees changes of the data,
-the PNG carries it, the palette is readable.
-"""
+"""The fingerprint of a figure sees changes of the data, and the palette is readable."""
 
 import base64
 import io
@@ -362,9 +360,7 @@ def test_labels_of_ticks_may_be_numbers():
 
 
 def test_the_fingerprint_does_not_follow_fonts():
-    """Ticks that matplotlib chooses by the room there is are not listed,
-    nor is where a legend fits best.
-    """
+    """Ticks and places of legends that matplotlib chooses by the room are not listed."""
     prints = set()
     for size in (9, 20):
         figure, ax = make()

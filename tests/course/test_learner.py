@@ -1,6 +1,4 @@
-"""tools/learner.py, tools/lab_hints.py and normcourse/progress.py:
-nothing of the reader's is lost.
-"""
+"""Nothing of the reader's is lost by tools/learner.py and normcourse/progress.py."""
 
 import errno
 import json

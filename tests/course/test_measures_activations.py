@@ -1,6 +1,4 @@
-"""Activation functions, quadrature, saturation:
-against autograd, Gauss-Hermite and the audited table.
-"""
+"""Activation functions and saturation against autograd, quadrature and the audited table."""
 
 import functools
 import math

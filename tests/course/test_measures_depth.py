@@ -100,9 +100,7 @@ def test_decay_rate_by_hand():
 
 
 def simulate(activation, weight_gain, depth=6, width=512, rows=64):
-    """(q, rates) of one random net:
-    mean squares of what enters each activation, factors of the gradient.
-    """
+    """(q, rates) of one random net: mean squares before each activation, gradient factors."""
     weights = [draw(width, width, seed=k) * math.sqrt(weight_gain / width) for k in range(depth)]
     x = draw(rows, width, seed=99).requires_grad_()
     entering = [x]

@@ -1,6 +1,4 @@
-"""Saturation, bounds, the best element-wise map:
-against closed forms, quadrature tables and searches.
-"""
+"""Bounds and the best element-wise map against closed forms, quadrature and searches."""
 
 import math
 
@@ -173,9 +171,7 @@ def test_no_curve_beats_the_conditional_mean(law):  # on data that neither has s
     best = measures.piecewise_linear(x_new, *measures.conditional_mean(x, y, bins=200))
 
     def fitted(curve):
-        """The error on new data of the best multiple of curve(x / width),
-        width and multiple fitted.
-        """
+        """The error on new data of the multiple of curve(x / width) that fits best."""
         errors = {}
         for width in x.abs().median() * torch.logspace(-1, 2.5, 40):
             values = curve(x / width)

@@ -1,6 +1,4 @@
-"""Eigenvalues, singular values, ranks, paths, gradient descent:
-against NumPy, enumeration, known cases.
-"""
+"""Spectra, ranks, paths, gradient descent against NumPy, enumeration, known cases."""
 
 import itertools
 import math

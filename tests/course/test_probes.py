@@ -1,6 +1,4 @@
-"""checks/probes.py: several calls, gradients and forbidden means,
-each with the wrong answers it is for.
-"""
+"""Calls, gradients and forbidden means of checks/probes.py, each with its wrong answers."""
 
 import copy
 import itertools

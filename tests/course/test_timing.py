@@ -13,9 +13,7 @@ from tests.course.simulated_machines import LoadedHost, draw, measured, plus_one
 
 
 def test_the_interval_holds_the_median_as_often_as_it_says():
-    """Of 1,000 draws of 20 skewed numbers, 930 to 980:
-    the interval's exact confidence is 95.86 %.
-    """
+    """930 to 980 of 1,000 draws of 20 skewed numbers; the exact confidence is 95.86 %."""
     source, truth = random.Random(0), math.log(2)
     held = 0
     for _ in range(1000):
@@ -25,8 +23,9 @@ def test_the_interval_holds_the_median_as_often_as_it_says():
 
 
 def test_interval_by_hand():
-    """Of 10 fair coins at most 1 shows heads in 11 of 1024 cases, at most 2 in 56:
-    rank 2 for 95 %.
+    """Of 10 fair coins at most 1 shows heads in 11 of 1024 cases, at most 2 in 56.
+
+    So 95 % has rank 2.
     """
     samples = [5, 1, 9, 3, 7, 10, 2, 8, 4, 6]
     assert timing.interval(samples) == (2, 9)

@@ -1,5 +1,4 @@
-"""The one self-check that really measures:
-a slow-down of 1.3 planted on this machine's own processor.
+"""The one self-check that really measures: 1.3 times slower on this machine's own processor.
 
 No time of this test is compared with a number. The contenders run next to each other in every
 round, on data that fits the first cache, and the median of the paired ratios decides: half of the

@@ -1,6 +1,4 @@
-"""The twelve conditions under which a time can be trusted:
-what is refused, flagged or found for each.
-"""
+"""The twelve conditions under which a time can be trusted: what each refuses, flags or finds."""
 
 import json
 import random
@@ -195,9 +193,7 @@ def test_09_time_grows_with_bytes():
 
 
 def test_10_spread_is_reported_and_two_runs_agree():
-    """On a host with a second job, single times differ tenfold,
-    medians of 200 rounds by less than 3 %.
-    """
+    """Beside a second job single times differ tenfold, medians of 200 rounds by 3 % at most."""
     medians = []
     for seed in (1, 2):
         host = LoadedHost(seed)
@@ -227,9 +223,7 @@ def test_10_too_much_spread_is_flagged():
 
 
 def test_11_a_planted_slow_down_is_found_and_a_twin_is_not():
-    """Simulated host, 200 runs of 60 rounds:
-    1.3 times slower always found, the twin never called so.
-    """
+    """In 200 simulated runs 1.3 times slower is always found, and a twin never called so."""
     for seed in range(200):
         host = LoadedHost(seed)
         contenders = {

@@ -1,6 +1,4 @@
-"""What the kernels read and write, counted in the interpreter:
-every byte once, and nothing outside.
-"""
+"""What the kernels read and write in the interpreter: every byte once, and nothing outside."""
 
 import pytest
 import torch
