@@ -269,8 +269,8 @@ def swap(student: Callable) -> None:
         derived = _off(_converted(net, pictures)(pictures), want)
         if not off <= 1.3 * derived:
             raise Slip(
-                f"the answers are off by {off:.2f} of their size; with the derived "
-                f"constants it is {derived:.2f}. Print α and the gain of each DyT."
+                f"the answers are off by {off:.2f} of their size; "
+                f"with the derived constants it is {derived:.2f}. Print α and the gain of each DyT."
             )
         unshared(net, got)
 
@@ -415,8 +415,8 @@ SWAPS = {
     "the standard deviation leaves out the mean; RMSNorm divides by the root mean square.": {
         "alpha": lambda v: 1 / (v.spread * v.root)
     },
-    "the standard deviation of a row leaves out its mean; RMSNorm divides by the root mean "
-    "square.": {"alpha": lambda v: 1 / (v.spreads * v.root)},
+    "the standard deviation of a row leaves out its mean; "
+    "RMSNorm divides by the root mean square.": {"alpha": lambda v: 1 / (v.spreads * v.root)},
     "32 is the width of the networks on the page; here take it from the gain.": {
         "alpha": lambda v: 1 / (v.rho * math.sqrt(32)),
         "gain": lambda v: v.gain * math.sqrt(32),

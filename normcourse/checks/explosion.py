@@ -223,8 +223,7 @@ def deep(net) -> None:
     if len(linears) >= DEPTH > len(activations):
         raise Slip(
             f"{len(activations)} activations for {len(linears)} Linear maps: "
-            "without one in between, two "
-            "Linear maps are one."
+            "without one in between, two Linear maps are one."
         )
     if len(linears) < DEPTH:
         raise Slip(
@@ -238,8 +237,7 @@ def deep(net) -> None:
         if home not in ("torch", "normlib"):
             raise Slip(
                 f"{type(module).__name__} is a class of your own, which may hide a shortcut; "
-                "use layers of "
-                "torch.nn and normlib.layers."
+                "use layers of torch.nn and normlib.layers."
             )
     data = training.digits()
     reached = training.accuracy(net, data.validation_x, data.validation_y)

@@ -232,8 +232,8 @@ def best_map(answer) -> None:
             1.4,
         ),
         "those are the inputs; the outputs of RMSNorm are averaged.": (1.0, 7.0),
-        "that divides by one size for all rows, which is a line; the best function is free to "
-        "take another value for each input.": (13**-0.5, 7 * 13**-0.5),
+        "that divides by one size for all rows, which is a line; "
+        "the best function is free to take another value for each input.": (13**-0.5, 7 * 13**-0.5),
         "you averaged each channel: average over the places with the same input.": (0.6, 1.2),
         "that is the mean of all four outputs: one mean for each input.": (0.9, 0.9),
     }

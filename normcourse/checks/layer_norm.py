@@ -187,8 +187,8 @@ LAYER_NORM_SLIPS = {
     "the mean is not subtracted from x: that is RMSNorm.": _row_slip(
         lambda x, dims, eps: x / torch.sqrt(mean_square(x, dims) + eps)
     ),
-    "the mean is subtracted inside the variance only: the row that you divide "
-    "has to be centred as well.": _row_slip(
+    "the mean is subtracted inside the variance only: "
+    "the row that you divide has to be centred as well.": _row_slip(
         lambda x, dims, eps: x / torch.sqrt(deviation(x, dims).square() + eps)
     ),
     "that is the mean absolute deviation: square before you take the mean, "

@@ -92,8 +92,8 @@ SHARE = {
 }
 SCALES = {  # v: MOMENTS and the variance of the logit
     "1/sqrt(d) is right for means 0 and variances 1 only.": lambda v: v.d**-0.5,
-    "1/d is for a mean of d terms; a sum of d independent ones "
-    "has d times the variance.": lambda v: 1 / v.d,
+    "1/d is for a mean of d terms; "
+    "a sum of d independent ones has d times the variance.": lambda v: 1 / v.d,
     "the means are missing: where q's mean is not 0, k's variance passes through it.": (
         lambda v: 1 / (math.sqrt(v.d) * v.std_q * v.std_k)
     ),

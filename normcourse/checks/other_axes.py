@@ -358,8 +358,8 @@ def _judge_rows(rows: Tensor, noisy: Tensor, x: Tensor, weights: list, has_a_nor
         )
     of_the_norm = "the norm holds their size" if has_a_norm else "a norm would hold their size"
     raise Slip(
-        f"the rows have become alike (mean cosine {different:.2f}): {of_the_norm}, and "
-        "a shortcut has to carry what is different past each layer."
+        f"the rows have become alike (mean cosine {different:.2f}): "
+        f"{of_the_norm}, and a shortcut has to carry what is different past each layer."
     )
 
 

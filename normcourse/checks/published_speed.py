@@ -209,9 +209,9 @@ def _grows(sizes: list[float], seconds: list[float]) -> None:
     for (fewer, before), (more, after) in itertools.pairwise(points):
         if before > STEADY and after < before / 2:
             raise Slip(
-                f"{more:.3g} bytes take {in_words(after)}, and {fewer:.3g} bytes "
-                f"{in_words(before)}. Do the two lists have one order? If so, something "
-                "disturbed the smaller one: measure again."
+                f"{more:.3g} bytes take {in_words(after)}, "
+                f"and {fewer:.3g} bytes {in_words(before)}. Do the two lists have one order? "
+                "If so, something disturbed the smaller one: measure again."
             )
 
 

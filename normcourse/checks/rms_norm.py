@@ -131,8 +131,8 @@ CONVERT_SLIPS = {
     },
     "that centres what the readers take in, behind the norm, which has measured the row with its "
     "mean: centre what is WRITTEN.": {"writers": ("reader", "head"), "axis": -2},
-    "in x @ W the outputs stand on the last axis: over the other one you centre the "
-    "layer's input.": {"axis": -2},
+    "in x @ W the outputs stand on the last axis: "
+    "over the other one you centre the layer's input.": {"axis": -2},
     "the first axis counts the starts: each has a mean of its own.": {"axis": 0},
     "one mean for each input, over the outputs, not one mean of the whole matrix.": {
         "axis": (-2, -1)

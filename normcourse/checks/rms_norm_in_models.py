@@ -272,8 +272,8 @@ NETWORK_SLIPS = {
     "the positions are a writer, too: subtract the mean of each row of positions.weight.": {
         "writers": ("embed", "branches")
     },
-    "the positions are centred along axis 0: that centres each feature over the places; the row "
-    "is the last axis.": {"positions_axis": 0},
+    "the positions are centred along axis 0: that centres each feature over the places; "
+    "the row is the last axis.": {"positions_axis": 0},
     "embed is a writer, too: it is the first that writes to the stream.": {
         "writers": ("positions", "branches")
     },

@@ -261,8 +261,7 @@ def repaired(student) -> None:
     if abs(a / 2 + c) > 0.1 * abs(a):
         raise Slip(
             f"{size}: at x = 0 the curve is {a / 2 + c:.2f}. Its outputs are not centred, "
-            "so the next "
-            "inputs lie far from 0, where it is flat: choose C so that it is 0 there."
+            "so the next inputs lie far from 0, where it is flat: choose C so that it is 0 there."
         )
     raise Slip(
         f"{size}: at 0 the slope A B / 4 is {steepest:.2f}, which is too steep for these weights."

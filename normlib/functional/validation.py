@@ -177,9 +177,8 @@ def check_batch(caller: str, input: Tensor) -> None:
 def check_group_size(caller: str, input: Tensor, num_groups: int) -> None:
     if input.numel() == num_groups:
         raise ValueError(
-            f"{caller} needs more than 1 value per group, "
-            f"got size {tuple(input.shape)} in {num_groups} "
-            "groups: every output would be the bias. Use fewer groups."
+            f"{caller} needs more than 1 value per group, got size {tuple(input.shape)} in "
+            f"{num_groups} groups: every output would be the bias. Use fewer groups."
         )
 
 
@@ -341,8 +340,8 @@ def check_all_positive(caller: str, **tensors: Tensor) -> None:
         smallest = value.detach().min().item() if value.numel() else 1.0
         if not smallest > 0:  # also for NaN
             raise ValueError(
-                f"{caller} needs positive numbers as {name}, got {smallest}: the root of "
-                f"x^2 + {name} would be 0 or NaN. Learn log {name}, as layers.DyISRU does."
+                f"{caller} needs positive numbers as {name}, got {smallest}: the root of x^2 + "
+                f"{name} would be 0 or NaN. Learn log {name}, as layers.DyISRU does."
             )
 
 

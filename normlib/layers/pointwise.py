@@ -110,10 +110,9 @@ class _Scaled(_Pointwise):
         scale = float(state)
         if not math.isclose(scale, self.scale, rel_tol=SAME_SCALE):
             raise ValueError(
-                f"{type(self).__name__} has scale {self.scale:g}, but the state dict comes from "
-                f"scale {scale:g}: another function. Build the layer with scale={scale:g}, "
-                "or load it there and "
-                "call rescaled."
+                f"{type(self).__name__} has scale {self.scale:g}, "
+                f"but the state dict comes from scale {scale:g}: another function. "
+                f"Build the layer with scale={scale:g}, or load it there and call rescaled."
             )
 
     def _load_from_state_dict(

@@ -110,9 +110,8 @@ class _Sample:
         """Whether a batch reached the layer with numbers that are not all zero."""
         if not self.rows.isfinite().all():
             raise ValueError(
-                "replace cannot fit to NaN or infinity, "
-                f"which {old!r} reads or writes on the batches of "
-                "fit_to. Look at the batches, or leave fit_to out."
+                f"replace cannot fit to NaN or infinity, which {old!r} reads or writes on the "
+                "batches of fit_to. Look at the batches, or leave fit_to out."
             )
         inputs, outputs = self.rows
         return len(self.keys) > 0 and bool(inputs.any()) and bool(outputs.any())

@@ -138,8 +138,8 @@ def _build(path: str, old: nn.Module, new: type, options: dict[str, Any]) -> nn.
     if "channels_first" not in takes and by_channel != known["channels_first"]:
         raise ValueError(
             f"{path}: of {old!r} and {new.__name__}, one has its weight along dimension 1, "
-            "the other along "
-            "the last dimensions. Pass a callable as new if these are the same in your inputs."
+            "the other along the last dimensions. "
+            "Pass a callable as new if these are the same in your inputs."
         )
     return new(**arguments)
 
