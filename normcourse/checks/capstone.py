@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from normcourse import draw, measures, training
+from normcourse.checks import intervals
 from normcourse.checks.probes import calls
 from normcourse.checks.verdict import Slip, exercise
 
@@ -145,38 +146,18 @@ def made_up_runs() -> list[dict]:
 FIRST = torch.tensor([361.0, 352.0, 329.0, 366.0, 343.0], dtype=torch.float64)
 SECOND = torch.tensor([350.0, 347.0, 322.0, 351.0, 345.0], dtype=torch.float64)
 T = 2.776  # 97.5 % point of Student's t with 4 degrees of freedom
-HALVES = {  # v: a, b, their differences d, their number n, t
-    "the seeds are paired: take the spread of the differences, not of each norm.": (
-        lambda v: v.t * ((v.a.var() + v.b.var()) / v.n).sqrt()
-    ),
-    "that is where single differences lie; the mean of n has a spread smaller by sqrt(n).": (
-        lambda v: v.t * v.d.std()
-    ),
-    "divide the squares by n - 1: the mean was taken from the same seeds.": (
-        lambda v: v.t * v.d.std(correction=0) / v.n**0.5
-    ),
-    "1.96 is for a known spread; with few seeds use t.": lambda v: 1.96 * v.d.std() / v.n**0.5,
-    "that is the standard error; multiply by t.": lambda v: v.d.std() / v.n**0.5,
-    "divide by sqrt(n), not by n.": lambda v: v.t * v.d.std() / v.n,
-    "divide by sqrt(n); n - 1 is already in the standard deviation.": lambda v: (
-        v.t * v.d.std() / (v.n - 1) ** 0.5
-    ),
+HALF_WIDTHS = {  # of v: a, b, their differences d, their number n, t
+    message: lambda v, wrong=wrong: wrong(v.d, v.t)
+    for message, wrong in (intervals.HALVES | intervals.built_in(seeds=(5,), ts=(T,))).items()
+} | {
+    intervals.PAIRED: lambda v: intervals.unpaired(v.a, v.b, v.t),
+    intervals.TO_EACH_SIDE: lambda v: _half(v) / 2,
+    intervals.SORTED: lambda v: intervals.half(v.a.sort().values - v.b.sort().values, v.t),
     "that is the range's half; it covers no stated share.": lambda v: (v.d.max() - v.d.min()) / 2,
-    "the interval reaches t * s / sqrt(n) to EACH side; yours is half as wide.": (
-        lambda v: v.t * v.d.std() / v.n**0.5 / 2
+    "that is the spread of a alone; take that of the differences.": lambda v: intervals.half(
+        v.a, v.t
     ),
-    "that is the spread of a alone; take that of the differences.": (
-        lambda v: v.t * v.a.std() / v.n**0.5
-    ),
-    "that is a variance; take its root.": lambda v: v.t * v.d.var() / v.n**0.5,
-    "2.132 is the one-sided point; an interval has two ends.": lambda v: (
-        2.132 * v.d.std() / v.n**0.5
-    ),
-    "the number of seeds is not always 5: take it from a.": lambda v: v.t * v.d.std() / 5**0.5,
-    "t is an argument, and not always 2.776.": lambda v: T * v.d.std() / v.n**0.5,
-    "a pair is one seed: do not sort.": lambda v: (
-        v.t * (v.a.sort().values - v.b.sort().values).std() / v.n**0.5
-    ),
+    "2.132 is the one-sided point; an interval has two ends.": lambda v: intervals.half(v.d, 2.132),
 }
 MIDDLES = {
     "mean: that is b - a; positive must mean that a is better.": lambda v: -v.d.mean(),
@@ -208,7 +189,7 @@ def interval(student) -> None:
 
 
 def _half(v: SimpleNamespace) -> Tensor:
-    return v.t * v.d.std() / v.n**0.5
+    return intervals.half(v.d, v.t)
 
 
 def _triple(middle=None, low=None, high=None) -> Callable:
@@ -226,7 +207,7 @@ def _triple(middle=None, low=None, high=None) -> Callable:
 
 def _triples() -> dict[str, Callable]:
     slips = {message: _triple(middle=wrong) for message, wrong in MIDDLES.items()}
-    for message, half in HALVES.items():
+    for message, half in HALF_WIDTHS.items():
         slips[message] = _triple(
             low=lambda v, half=half: v.d.mean() - half(v),
             high=lambda v, half=half: v.d.mean() + half(v),
@@ -383,32 +364,23 @@ def _cheapest(low: Callable, by: Callable = torch.mean) -> Callable:
 
 
 def _low(d: Tensor, t: float) -> Tensor:
-    return d.mean() - t * d.std() / len(d) ** 0.5
+    return d.mean() - intervals.half(d, t)
 
 
-def _with_error(error: Callable) -> Callable:
-    """The low end is t times error(d) below the mean."""
-    return _cheapest(lambda d, t: d.mean() - t * error(d))
+def _with(half: Callable) -> Callable:
+    """The low end is half(d, t) below the mean."""
+    return _cheapest(lambda d, t: d.mean() - half(d, t))
 
 
-def _unpaired(results: dict, costs: dict, t: float, margin: float) -> str:
-    best = _best_of(results)
+def _with_low(low: Callable) -> Callable:
+    """The cheapest whose low(a, b, t) is above -margin, b being the results of the best."""
 
-    def low(name: str) -> Tensor:
-        a, b = results[name], results[best]
-        return a.mean() - b.mean() - t * ((a.var() + b.var()) / len(a)).sqrt()
+    def choose(results: dict, costs: dict, t: float, margin: float) -> str:
+        best = _best_of(results)
+        fine = [n for n in results if n == best or low(results[n], results[best], t) > -margin]
+        return min(fine, key=costs.get)
 
-    return min((n for n in results if n == best or low(n) > -margin), key=costs.get)
-
-
-def _own_spread(results: dict, costs: dict, t: float, margin: float) -> str:
-    best = _best_of(results)
-
-    def low(name: str) -> Tensor:
-        gap = (results[name] - results[best]).mean()
-        return gap - t * results[name].std() / len(results[name]) ** 0.5
-
-    return min((n for n in results if n == best or low(n) > -margin), key=costs.get)
+    return choose
 
 
 def _against_the_second(results: dict, costs: dict, t: float, margin: float) -> str:
@@ -430,7 +402,8 @@ def _sorted_first(results: dict, *others) -> str:
     return _cheapest(_low)({name: v.sort().values for name, v in results.items()}, *others)
 
 
-CHOICES = {  # what the check says: a wrong way to choose
+BUILT_IN = intervals.built_in(seeds=(5, 10), ts=(2.262, T))
+CHOICES = {message: _with(half) for message, half in (intervals.HALVES | BUILT_IN).items()} | {
     "that is the cheapest of all, whatever it can do.": lambda results, costs, *_: min(
         costs, key=costs.get
     ),
@@ -441,18 +414,14 @@ CHOICES = {  # what the check says: a wrong way to choose
     ),
     "its HIGH end lies above -margin; the low end has to.": _cheapest(lambda d, t: -_low(-d, t)),
     "its mean is within the margin, its interval is not.": _cheapest(lambda d, t: d.mean()),
-    "one standard error is not the interval: multiply by t.": _cheapest(lambda d, t: _low(d, 1)),
-    "1.96 is for a known spread; use the t that you are given.": _cheapest(
-        lambda d, t: _low(d, 1.96)
-    ),
-    "t is an argument, and not always 2.776.": _cheapest(lambda d, t: _low(d, T)),
-    "t is an argument, and not always 2.262.": _cheapest(lambda d, t: _low(d, 2.262)),
     "margin is an argument, and not always 2.": lambda results, costs, t, margin: _cheapest(_low)(
         results, costs, t, 2.0
     ),
-    "the seeds are paired: take the spread of the differences, not of each contender.": _unpaired,
-    "that is the spread of the contender; take that of its differences to the best.": _own_spread,
-    "a pair is one seed: do not sort.": _sorted_first,
+    intervals.PAIRED: _with_low(lambda a, b, t: (a - b).mean() - intervals.unpaired(a, b, t)),
+    "that is the spread of the contender; take that of its differences to the best.": _with_low(
+        lambda a, b, t: (a - b).mean() - intervals.half(a, t)
+    ),
+    intervals.SORTED: _sorted_first,
     "that is the best mean; a cheaper one is shown to be within the margin.": (
         lambda results, *_: _best_of(results)
     ),
@@ -467,25 +436,10 @@ CHOICES = {  # what the check says: a wrong way to choose
     "the interval stands round the MEAN of the differences; you took their median.": _cheapest(
         lambda d, t: d.median() - t * d.std() / len(d) ** 0.5
     ),
-    "that is where single differences lie; divide by sqrt(n).": _with_error(torch.std),
     "that is the worst single difference; the interval is that of the mean.": _cheapest(
         lambda d, t: d.min()
     ),
-    "divide the squares by n - 1 (torch's std() does, numpy's needs ddof=1).": _with_error(
-        lambda d: d.std(correction=0) / len(d) ** 0.5
-    ),
-    "that is a variance; take its root.": _with_error(lambda d: d.var() / len(d) ** 0.5),
-    "that is a variance over n; take the root of both.": _with_error(lambda d: d.var() / len(d)),
-    "divide by sqrt(n), not by n.": _with_error(lambda d: d.std() / len(d)),
-    "divide by sqrt(n); n - 1 is already in the standard deviation.": _with_error(
-        lambda d: d.std() / (len(d) - 1) ** 0.5
-    ),
-    "the number of seeds is not always 10: take it from the tensors.": _with_error(
-        lambda d: d.std() / 10**0.5
-    ),
-    "the number of seeds is not always 5: take it from the tensors.": _with_error(
-        lambda d: d.std() / 5**0.5
-    ),
+    "that is a variance over n; take the root of both.": _with(lambda d, t: t * d.var() / len(d)),
     "the difference is contender minus best; yours is turned round.": _cheapest(
         lambda d, t: _low(-d, t)
     ),

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from normcourse import draw
+from normcourse.checks import intervals
 from normcourse.checks.probes import call, calls
 from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, exercise, expect, expect_all, parts
@@ -242,8 +243,7 @@ def _trial(number: int, names: int, seeds: int, t: float) -> dict:
 
 
 def _half(a: Tensor, b: Tensor, t: float) -> float:
-    d = a - b
-    return t * d.std().item() / len(d) ** 0.5
+    return intervals.half(a - b, t).item()
 
 
 def _word(mean: float, half: float) -> str:
@@ -267,35 +267,13 @@ def _judged(
     return found
 
 
-HALVES = {  # a, b: the results of two names
-    "seed by seed: the spread is that of the differences, not of each name's results.": (
-        lambda a, b, t: t * ((a.var() + b.var()) / len(a)).item() ** 0.5
-    ),
-    "the spread of a mean is smaller by sqrt(n) than that of single differences.": (
-        lambda a, b, t: t * (a - b).std().item()
-    ),
-    "divide the standard deviation by sqrt(n), not by n.": lambda a, b, t: (
-        t * (a - b).std().item() / len(a)
-    ),
-    "the interval reaches t times s / sqrt(n) to each side, and t was not used.": (
-        lambda a, b, t: _half(a, b, 1.0)
-    ),
-    "1.96 is not the argument t.": lambda a, b, t: _half(a, b, 1.96),
-    "t is an argument, and not always 2.571.": lambda a, b, t: _half(a, b, 2.571),
-    "t is an argument, and not always 2.776.": lambda a, b, t: _half(a, b, 2.776),
-    "t is an argument, and not always 3.182.": lambda a, b, t: _half(a, b, 3.182),
-    "divide the squares by n - 1 (torch's std() does, numpy's needs ddof=1).": lambda a, b, t: (
-        t * (a - b).std(correction=0).item() / len(a) ** 0.5
-    ),
-    "divide by sqrt(n); n - 1 is already in the standard deviation.": lambda a, b, t: (
-        t * (a - b).std().item() / (len(a) - 1) ** 0.5
-    ),
-    "that is a variance; take its root.": lambda a, b, t: t * (a - b).var().item() / len(a) ** 0.5,
-    "the number of seeds is not always 5.": lambda a, b, t: t * (a - b).std().item() / 5**0.5,
-    "the number of seeds is not always 6.": lambda a, b, t: t * (a - b).std().item() / 6**0.5,
-    "the interval reaches t * s / sqrt(n) to EACH side; yours is half as wide.": (
-        lambda a, b, t: _half(a, b, t) / 2
-    ),
+BUILT_IN = intervals.built_in(seeds=(5, 6), ts=(2.571, 2.776, 3.182))
+HALF_WIDTHS = {  # of a and b, the results of two names, and t
+    message: lambda a, b, t, wrong=wrong: wrong(a - b, t).item()
+    for message, wrong in (intervals.HALVES | BUILT_IN).items()
+} | {
+    intervals.PAIRED: lambda a, b, t: intervals.unpaired(a, b, t).item(),
+    intervals.TO_EACH_SIDE: lambda a, b, t: _half(a, b, t) / 2,
 }
 WORDS = {
     "a mean alone decides nothing: where the interval holds 0, the word is open.": (
@@ -351,7 +329,7 @@ def judge(student) -> None:
         got = call(student, **case)
         _pairs(got, case["order"])
         gots += [got[pair] for pair in combinations(case["order"], 2)]
-    slips = {message: _words(cases, half=half) for message, half in HALVES.items()}
+    slips = {message: _words(cases, half=half) for message, half in HALF_WIDTHS.items()}
     slips |= {message: _words(cases, word=word) for message, word in WORDS.items()}
     expect_all(gots, _words(cases), slips, _intervals(cases), columns=1)
 
@@ -375,49 +353,33 @@ def _intervals(cases: list[dict]) -> list[str]:
     return said
 
 
-def _share(d: Tensor, t: float, truth: float, correction: int = 1) -> float:
-    """Which share of the intervals, one a row of d, holds the truth."""
-    error = d.std(-1, correction=correction) / d.shape[-1] ** 0.5
-    return ((d.mean(-1) - truth).abs() < t * error).double().mean().item()
+def _held(d: Tensor, t: float, truth: float, half: Callable = intervals.half) -> Tensor:
+    """(trials,): whether the interval, one a row of d, holds the truth."""
+    return (d.mean(-1) - truth).abs() < half(d, t)
 
 
-def _held(d: Tensor, t: float, truth: float) -> Tensor:
-    error = d.std(-1) / d.shape[-1] ** 0.5
-    return (d.mean(-1) - truth).abs() < t * error
+def _share(d: Tensor, t: float, truth: float, half: Callable = intervals.half) -> float:
+    return _held(d, t, truth, half).double().mean().item()
 
 
 COVERAGES = {  # d: the differences (trials, n)
+    message: lambda d, t, truth, wrong=wrong: _share(d, t, truth, wrong)
+    for message, wrong in intervals.HALVES.items()
+} | {
+    intervals.TO_EACH_SIDE: lambda d, t, truth: _share(d, t / 2, truth),
     "that is the share that MISSES the truth.": lambda d, t, truth: 1 - _share(d, t, truth),
     "the truth is an argument; it is not always 0.": lambda d, t, truth: _share(d, t, 0.0),
-    "the spread of a mean is smaller by sqrt(n) than that of single differences.": (
-        lambda d, t, truth: _share(d, t * d.shape[-1] ** 0.5, truth)
-    ),
-    "divide the squares by n - 1.": lambda d, t, truth: _share(d, t, truth, correction=0),
-    "1.96 is not the argument t.": lambda d, t, truth: _share(d, 1.96, truth),
-    "divide the standard deviation by sqrt(n), not by n.": (
-        lambda d, t, truth: _share(d, t / d.shape[-1] ** 0.5, truth)
-    ),
     "n is the number of differences in a row, not the number of trials.": (
         lambda d, t, truth: _share(d, t * (d.shape[-1] / len(d)) ** 0.5, truth)
     ),
-    "t standard errors to EACH side; that interval is half as wide.": (
-        lambda d, t, truth: _share(d, t / 2, truth)
-    ),
     "each trial has a standard deviation of its own: that is one for all rows.": (
-        lambda d, t, truth: (
-            ((d.mean(-1) - truth).abs() < t * d.std() / d.shape[-1] ** 0.5).double().mean().item()
-        )
+        lambda d, t, truth: _share(d, t, truth, lambda d, t: t * d.std() / d.shape[-1] ** 0.5)
     ),
     "that is from the smallest to the largest difference; use the mean and t standard errors.": (
         lambda d, t, truth: ((d.amin(-1) < truth) & (truth < d.amax(-1))).double().mean().item()
     ),
-    "the interval is to hold the truth, not the single differences.": (
-        lambda d, t, truth: (
-            ((d - truth).abs() < t * d.std(-1, keepdim=True) / d.shape[-1] ** 0.5)
-            .double()
-            .mean()
-            .item()
-        )
+    "the interval is to hold the truth, not the single differences.": lambda d, t, truth: (
+        ((d - truth).abs() < intervals.half(d, t)[:, None]).double().mean().item()
     ),
     "return a share, from 0 to 1, not percent.": lambda d, t, truth: 100 * _share(d, t, truth),
     "that is a count; divide by the number of trials.": (
@@ -431,7 +393,7 @@ COVERAGES = {  # d: the differences (trials, n)
     ),
     "one interval for each trial: a trial is a row.": lambda d, t, truth: _share(d.T, t, truth),
     "an interval has two ends: only one was compared.": lambda d, t, truth: (
-        ((d.mean(-1) - truth) < t * d.std(-1) / d.shape[-1] ** 0.5).double().mean().item()
+        (d.mean(-1) - truth < intervals.half(d, t)).double().mean().item()
     ),
 }
 

@@ -48,7 +48,7 @@ INTERVALS = {
     ),
     "normal": (
         interval(lambda a, b, t: 1.96 * (a - b).std() / len(a) ** 0.5),
-        "with few seeds use t",
+        "for a known spread",
     ),
     "standard error": (interval(lambda a, b, t: (a - b).std() / len(a) ** 0.5), "multiply by t"),
     "n for root": (
@@ -410,7 +410,7 @@ CHOICES = {
     "the first that qualifies": (first_that_qualifies, "the first name that qualifies"),
     "spread of one difference": (
         chooser(lambda d, t, margin: d.mean() - t * d.std() > -margin),
-        "divide by sqrt(n)",
+        "smaller by sqrt(n)",
     ),
     "without the best": (best_among_cheap, "raised ValueError"),
     "value for money": (by_gap, "cheapest of all"),

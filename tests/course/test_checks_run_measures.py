@@ -261,11 +261,11 @@ JUDGES = {
     ),
     "unpaired": (
         judged(error=lambda a, b: ((a.var() + b.var()) / len(a)) ** 0.5),
-        "seed by seed",
+        "the seeds are paired",
     ),
     "single differences": (judged(error=lambda a, b: (a - b).std()), "smaller by sqrt(n)"),
     "by n": (judged(error=lambda a, b: (a - b).std() / len(a)), "not by n"),
-    "without t": (fixed(1), "t was not used"),
+    "without t": (fixed(1), "multiply by t"),
     "1.96": (fixed(1.96), "1.96 is not the argument t"),
     # accepted before
     "numpy's spread": (
