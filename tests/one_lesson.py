@@ -12,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 LESSONS = {path.name.split("_")[0]: path for path in (ROOT / "notebooks").glob("[0-9][0-9]*.ipynb")}
+# at the beginning of a test's parameters: tests/equations/test_lines.py::test[solutions/04 ex1]
+NUMBER = re.compile(r"\[(?:solutions/)?(\d\d[a-z]?) ")
 # Of these the tests whose names hold the lesson's
 BY_LESSON = [
     "tests/course/test_checks.py",
@@ -65,11 +67,17 @@ def tests_of_checks(lesson: Path) -> list[str]:
 
 
 def pytest_collection_modifyitems(config, items):
-    """Of the files in BY_LESSON only what is about this lesson."""
-    stem = LESSONS[config.option.lesson].stem
-    here = [item for item in items if _file(item) not in BY_LESSON or stem in item.nodeid]
+    here = [item for item in items if is_about(config.option.lesson, item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in here])
     items[:] = here
+
+
+def is_about(lesson: str, item) -> bool:
+    """Of the files in BY_LESSON what names this lesson, of the others what names no other one."""
+    if _file(item) in BY_LESSON:
+        return LESSONS[lesson].stem in item.nodeid
+    named = NUMBER.search(item.nodeid)
+    return named is None or named[1] == lesson
 
 
 def _file(item) -> str:

@@ -37,6 +37,16 @@ def test_of_a_file_about_all_lessons_only_the_tests_of_this_one_are_left():
     assert items == kept and len(dropped) == 2
 
 
+def test_of_the_files_about_all_lessons_what_is_planted_in_other_ones_is_left_out():
+    hook = SimpleNamespace(pytest_deselected=lambda items: None)
+    config = SimpleNamespace(option=SimpleNamespace(lesson="04"), hook=hook)
+    names = ["04 why", "solutions/04 ex1", "[0-1]", "04a steps", "solutions/03 ex1"]
+    nodes = [f"tests/equations/test_lines.py::test[{name}]" for name in names]
+    items = [SimpleNamespace(nodeid=node) for node in nodes]
+    one_lesson.pytest_collection_modifyitems(config, items)
+    assert [item.nodeid for item in items] == nodes[:3]
+
+
 def test_an_unknown_lesson_is_refused_with_those_that_there_are():
     config = SimpleNamespace(option=SimpleNamespace(lesson="77"))
     with pytest.raises(pytest.UsageError, match=r"no lesson 77; there are 00, 00a, .*08a"):
