@@ -235,10 +235,6 @@ class Tab:
         self.send("Input.dispatchKeyEvent", type="keyDown", text=text, **about)
         self.send("Input.dispatchKeyEvent", type="keyUp", **about)
 
-    def screenshot(self, path: Path, whole_page: bool = False) -> None:
-        answer = self.send("Page.captureScreenshot", captureBeyondViewport=whole_page)
-        Path(path).write_bytes(base64.b64decode(answer["data"]))
-
     def pdf(self, path: Path) -> None:
         answer = self.send("Page.printToPDF", printBackground=True, preferCSSPageSize=True)
         Path(path).write_bytes(base64.b64decode(answer["data"]))
