@@ -1,6 +1,7 @@
 """Records: what is stored comes back, and a record that cannot be true is refused by name."""
 
 import copy
+import errno
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from normcourse import timing
 from normcourse.timing.records import CONDITIONS, ENTRY, HEAD, PROVENANCE, entry
 from normcourse.timing.simulated import Driver
+from tests import full_disk
 from tests.course.simulated_machines import LoadedHost, measured
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,8 +75,8 @@ def test_a_failed_save_leaves_the_former_file(result, tmp_path, monkeypatch):
     before = path.read_bytes()
     with pytest.raises(timing.RecordError):
         timing.save_record(path, record | {"schema": "else"})
-    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("the disk is full")))
-    with pytest.raises(OSError, match="full"):
+    monkeypatch.setattr("os.replace", lambda *_: full_disk.refuse(errno.ENOSPC))
+    with pytest.raises(OSError, match="No space left on device: .*record.json"):
         timing.save_record(path, record | {"absent": {"liger": "not installed"}})
     assert path.read_bytes() == before
 
