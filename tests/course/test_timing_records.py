@@ -76,7 +76,7 @@ def test_a_failed_save_leaves_the_former_file(result, tmp_path, monkeypatch):
     with pytest.raises(timing.RecordError):
         timing.save_record(path, record | {"schema": "else"})
     monkeypatch.setattr("os.replace", lambda *_: full_disk.refuse(errno.ENOSPC))
-    with pytest.raises(OSError, match="No space left on device: .*record.json"):
+    with pytest.raises(OSError, match="No space left on device"):
         timing.save_record(path, record | {"absent": {"liger": "not installed"}})
     assert path.read_bytes() == before
 
