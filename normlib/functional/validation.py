@@ -364,7 +364,7 @@ def normalized_dims(caller: str, v: Tensor, g: Tensor, dim: int | None) -> list[
     else:
         raise IndexError(
             f"{caller} needs dim between 0 and {v.dim() - 1}, or None, "
-            f"got {dim} for v {tuple(v.shape)}."
+            f"got {dim} for v {tuple(v.shape)}. Pass 0, say."
         )
     others = [d for d in range(v.dim()) if d != kept]
     lengths = tuple(1 if d in others else size for d, size in enumerate(v.shape))

@@ -14,94 +14,78 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from normlib import functional, fused
-from tests.library.norm_cases import apply, draw, output_and_gradients, parameters
+from tests.library.norm_cases import FUNCTIONS, draw, output_and_gradients
 from tests.tolerances import TWO_ULP  # allowed whatever torch's own error happens to be
 
 SIZES = (8, 64, 1000)
 MEANS = (0, 1e2, 1e4, 1e6)  # in standard deviations
 SCALES = (1e-6, 1, 1e6)
-SHAPES = {
-    "batch_norm": lambda size: (size, 32),
-    "batch_norm_eval": lambda size: (size, 32),
-    "layer_norm": lambda size: (16, size),
-    "rms_norm": lambda size: (16, size),
-    "group_norm": lambda size: (8, size, 3),
-    "instance_norm": lambda size: (3, 32, size),
-    "weight_norm": lambda size: (16, size),
-}
+NEAR = ((1, 1e-6), (1, 1), (3, 1))  # of curves: they are flat far out, and odd
 
 
-def sample(norm, size, mean, scale, seed):
-    """float32 input of standard deviation scale and mean `mean` standard deviations,
-    and parameters.
-    """
-    shape = SHAPES[norm](size)
+def sample(case, size, mean, scale, seed):
+    """float32 input of standard deviation scale and mean `mean` standard deviations; parameters."""
+    shape = case.wide(size)
     x = ((draw(*shape, seed=seed) - 1 + mean) * scale).float()
-    if norm == "weight_norm":
-        return x, draw(shape[0], 1, seed=1, dtype=torch.float32)
-    return x, *parameters(norm, shape, torch.float32)
+    return x, *case.draw_parameters(shape, torch.float32)
 
 
-def call(library, norm, x, *params):
-    if norm == "weight_norm":
-        return (torch._weight_norm if library is F else functional.weight_norm)(x, *params, 0)
-    if norm == "batch_norm_eval":  # statistics such as training on this input leaves
-        var, mean = torch.var_mean(x.detach().float(), 0)
-        return library.batch_norm(x, mean.to(x), var.to(x), *params)
-    return apply(library, norm, x, *params, eps=1e-5)
-
-
-def results(library, norm, dtype, inputs):
+def results(function, dtype, inputs):
     grad_output = draw(*inputs[0].shape, seed=99, dtype=torch.float32)
     tensors = [t.to(dtype) for t in inputs]
-    return output_and_gradients(lambda *t: call(library, norm, *t), grad_output.to(dtype), *tensors)
+    return output_and_gradients(function, grad_output.to(dtype), *tensors)
 
 
 def relative_error(got, want):
     return ((got.double() - want).abs().max() / want.abs().max()).item()
 
 
-def worst_error(library, norm, samples):
+def worst_error(function, samples):
     """Per result (output, input gradient, parameter gradients), the worst over the seeds."""
     return torch.tensor(
         [
             [
                 relative_error(*both)
-                for both in zip(results(library, norm, torch.float32, inputs), true, strict=True)
+                for both in zip(results(function, torch.float32, inputs), true, strict=True)
             ]
             for inputs, true in samples
         ]
     ).amax(0)
 
 
-def excess_over_torch(norm, size, mean, scale):
-    """Our error over max(torch's, TWO_ULP), of output, input gradient and parameter gradients."""
-    inputs = [sample(norm, size, mean, scale, seed) for seed in range(2)]
-    samples = [(tensors, results(F, norm, torch.float64, tensors)) for tensors in inputs]
-    ours, theirs = (worst_error(library, norm, samples) for library in (functional, F))
+def excess_over_torch(case, size, mean, scale):
+    """Our error over max(torch's, TWO_ULP), of output, input gradient and parameter gradients.
+
+    Where torch has no such function, the formula in float32 takes its place.
+    """
+    inputs = [sample(case, size, mean, scale, seed) for seed in range(2)]
+    truth = case.truths()[-1]
+    samples = [(tensors, results(truth, torch.float64, tensors)) for tensors in inputs]
+    ours, theirs = worst_error(case.call, samples), worst_error(truth, samples)
     # no credit here: one row's arithmetic loses nothing far from zero, as torch's own does
     theirs[:2] = 0.0
     return ours / theirs.clamp(min=TWO_ULP)
 
 
-# [EQ-BN] [EQ-BN-EVAL] [EQ-LN] [EQ-RMS] [EQ-GN] [EQ-IN] [EQ-WN]
+# [EQ-BN] [EQ-BN-EVAL] [EQ-LN] [EQ-RMS] [EQ-GN] [EQ-IN] [EQ-WN] [EQ-DYT] [EQ-DYISRU] [EQ-DERF]
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("norm", SHAPES)
-def test_output_and_every_gradient_are_within_twice_torchs_error(norm, size):
-    for mean, scale in itertools.product(MEANS, SCALES):
-        excess = excess_over_torch(norm, size, mean, scale)
+@pytest.mark.parametrize("case", FUNCTIONS, ids=str)
+def test_output_and_every_gradient_are_within_twice_torchs_error(case, size):
+    has_statistics = case.groups or case.forward_only(*case.tensors(case.small))
+    for mean, scale in itertools.product(MEANS, SCALES) if has_statistics else NEAR:
+        excess = excess_over_torch(case, size, mean, scale)
         assert excess.max() <= 2, f"{excess} at mean {mean} and scale {scale}"
 
 
-@pytest.mark.parametrize("norm", ["batch_norm", "layer_norm", "group_norm", "instance_norm"])
-def test_one_centring_would_miss_that(norm, monkeypatch):
+@pytest.mark.parametrize("case", [c for c in FUNCTIONS if c.centred], ids=str)
+def test_one_centring_would_miss_that(case, monkeypatch):
     def centred_once(x, dims, eps):
         mean = x.mean(dims, keepdim=True)
         var = (x - mean).square().mean(dims, keepdim=True)
         return (x - mean) * torch.rsqrt(var + eps), mean, var
 
     monkeypatch.setattr("normlib.functional.norms.standardize", centred_once)
-    assert excess_over_torch(norm, 1000, mean=1e4, scale=1)[0] > 10
+    assert excess_over_torch(case, 1000, mean=1e4, scale=1)[0] > 10
 
 
 def test_running_statistics_are_the_true_ones_rounded_once():  # [EQ-BN-RUNNING]

@@ -2,37 +2,39 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 
-from normlib import functional, fused
-from tests.library.norm_cases import NORMS, SMALL, apply, draw, output_and_gradients, parameters
+from normlib import fused
+from tests.library.norm_cases import FUNCTIONS, draw, output_and_gradients
 
 HALVES = [torch.float16, torch.bfloat16]
 DTYPES = [(half, parameter) for half in HALVES for parameter in (half, torch.float32)]
 DTYPES.append((torch.float32, torch.float32))
 
 
-def dtypes(library, norm, half, input_dtype, parameter_dtype):
+def dtypes(call, half, *tensors):
     """Of the output, and of the gradients of the input and the parameters."""
-    x = draw(*SMALL[norm], dtype=input_dtype)
-    own = parameters(norm, SMALL[norm], parameter_dtype)
 
     def run(*tensors):
         with torch.autocast("cpu", half):
-            return apply(library, norm, *tensors)
+            return call(*tensors)
 
-    results = output_and_gradients(run, draw(*SMALL[norm], seed=3, dtype=input_dtype), x, *own)
-    return [result.dtype for result in results]
+    grad_output = draw(*tensors[0].shape, seed=3, dtype=tensors[0].dtype)
+    return [result.dtype for result in output_and_gradients(run, grad_output, *tensors)]
 
 
 # torch's rms_norm tells that it has no fast path for mixed dtypes
 @pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight:UserWarning")
 @pytest.mark.parametrize("half", HALVES, ids=str)
 @pytest.mark.parametrize(("input_dtype", "parameter_dtype"), DTYPES, ids=str)
-@pytest.mark.parametrize("norm", NORMS)
-def test_dtypes_under_cpu_autocast_are_torchs(norm, input_dtype, parameter_dtype, half):
-    own = [parameter_dtype for _ in parameters(norm, SMALL[norm])]
-    libraries = [functional, F, *([fused] if hasattr(fused, norm) else [])]
-    for library in libraries:
-        got = dtypes(library, norm, half, input_dtype, parameter_dtype)
-        assert got == [input_dtype, input_dtype, *own]
+@pytest.mark.parametrize("case", FUNCTIONS, ids=str)
+def test_dtypes_under_cpu_autocast_are_torchs(case, input_dtype, parameter_dtype, half):
+    x = draw(*case.small, dtype=input_dtype)
+    own = case.draw_parameters(case.small, parameter_dtype)
+    calls = [case.call]
+    if hasattr(fused, case.function):
+        calls.append(lambda *tensors: case.call(*tensors, library=fused))
+    if case.torch_function and (case.name != "weight_norm" or input_dtype == parameter_dtype):
+        calls.append(case.call_torch)
+    for call in calls:
+        got = dtypes(call, half, x, *own)
+        assert got == [input_dtype, input_dtype, *(tensor.dtype for tensor in own)]

@@ -31,42 +31,10 @@ def norms(x, **options):
 EVERY = list(norms(X))
 
 
-@pytest.mark.parametrize(
-    "dtype", [torch.int64, torch.bool, torch.float8_e4m3fn, torch.complex64], ids=str
-)
-@pytest.mark.parametrize("norm", EVERY)
-def test_input_without_a_floating_type_is_rejected_as_in_torch(norm, dtype):
-    call = norms(torch.ones(4, 6, 5).to(dtype))[norm]
-    if dtype == torch.complex64 and norm == "rms_norm":  # torch alone has a meaning for it
-        call = lambda lib, call=call: call(OURS)  # noqa: E731
-    assert_rejected(call, str(dtype), "float")
-    assert isinstance(error_of(call, OURS), NotImplementedError)
-
-
-@pytest.mark.parametrize("norm", EVERY)
-def test_input_that_is_no_tensor_is_a_type_error(norm):
-    for x in ([[1.0, 2.0]], None, "x"):
-        error = error_of(norms(x)[norm], OURS)  # torch: TypeError or AttributeError, by chance
-        assert type(error) is TypeError and type(x).__name__ in str(error)
-
-
-@pytest.mark.parametrize("eps", [-1e-5, NAN, INF], ids=str)
-@pytest.mark.parametrize("norm", EVERY)
-def test_eps_must_be_finite_and_not_negative(norm, eps):
-    assert_rejected(norms(X, eps=eps)[norm], f"eps={eps}")
-
-
 def test_eps_must_be_positive_in_batch_norms_training_only():
     assert_rejected(norms(X, eps=0.0)["batch_norm"], "eps=0.0")
     for norm in EVERY[1:]:
         assert error_of(norms(X, eps=0.0)[norm], OURS) is None
-
-
-@pytest.mark.parametrize("eps", ["1e-5", [1e-5], 1j], ids=str)
-@pytest.mark.parametrize("norm", EVERY)
-def test_eps_must_be_a_number(norm, eps):
-    assert_rejected(norms(X, eps=eps)[norm], "needs a number as eps", repr(eps))
-    assert type(error_of(norms(X, eps=eps)[norm], OURS)) is TypeError
 
 
 @pytest.mark.parametrize("flag", ["no", 0, 1, None], ids=repr)
@@ -110,19 +78,6 @@ def test_momentum_must_be_between_0_and_1(norm, momentum):
 
 
 BAD_SHAPES = [(7,), (1,), (), (6, 1), (1, 6), (2, 3)]
-
-
-@pytest.mark.parametrize("shape", BAD_SHAPES, ids=str)
-@pytest.mark.parametrize("name", ["weight", "bias"])
-def test_weight_and_bias_must_have_the_features_shape(name, shape):
-    value = {name: torch.ones(shape).double()}
-    calls = norms(X, **value)
-    calls["layer_norm"] = lambda lib: lib.F.layer_norm(X.mT, (6,), **value)
-    calls["rms_norm"] = lambda lib: lib.F.rms_norm(X.mT, (6,), **value)
-    if name == "bias":
-        del calls["rms_norm"]
-    for call in calls.values():
-        assert_rejected(call, name, "(6,)", str(shape))
 
 
 @pytest.mark.parametrize("shape", BAD_SHAPES, ids=str)
@@ -198,47 +153,9 @@ def test_channels_need_a_second_dimension(shape):
     assert_rejected(lambda lib: lib.F.group_norm(x, 2), "(N, C, ...)", str(shape))
 
 
-@pytest.mark.parametrize("groups", ["2", 2.0, None], ids=repr)
-def test_groups_must_be_an_int(groups):
-    assert_rejected(lambda lib: lib.F.group_norm(X, groups), "an int as num_groups", repr(groups))
-
-
-@pytest.mark.parametrize("groups", [0, -1, -2, 4, 7])
-def test_groups_must_divide_the_channels(groups):
-    assert_rejected(lambda lib: lib.F.group_norm(X, groups), f"num_groups={groups}", "6 channels")
-
-
-@pytest.mark.parametrize("shape", [5, (), (6,), (6, 4), (2, 4, 6, 5), (5.0,), "ab"], ids=str)
-def test_normalized_shape_must_be_the_last_dimensions_as_a_tuple(shape):
-    for norm in ("layer_norm", "rms_norm"):
-        assert_rejected(
-            lambda lib, norm=norm: getattr(lib.F, norm)(X, shape), str(shape).strip("()")
-        )
-
-
-@pytest.mark.parametrize(
-    "shape", [torch.tensor([5]), torch.tensor(5), numpy.array([5]), {5}, (True,)], ids=str
-)
-def test_normalized_shape_is_no_tensor_array_or_set(shape):
-    """Each would do as a sequence of sizes, but for the last; torch refuses them all."""
-    for norm in ("layer_norm", "rms_norm"):
-        assert_rejected(lambda lib, norm=norm: getattr(lib.F, norm)(X, shape), repr(shape))
+def test_a_normalized_shape_may_hold_integers_of_other_libraries():
     assert error_of(lambda lib: lib.F.layer_norm(X, (torch.tensor(5),)), OURS) is None  # as torch
     assert error_of(lambda lib: lib.F.layer_norm(X, [numpy.int64(5)]), OURS) is None
-
-
-@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64], ids=str)
-def test_a_gain_of_rms_norm_has_a_floating_type(dtype):
-    """torch converts it, a complex one with a warning that its imaginary part is lost."""
-    weight = torch.ones(5).to(dtype)
-    assert_rejected(lambda lib: lib.F.rms_norm(X, (5,), weight), "weight", str(dtype))
-
-
-def test_a_weight_that_is_no_tensor_is_rejected():
-    for norm in ("batch_norm", "group_norm", "instance_norm"):
-        assert_rejected(norms(X, weight=[1.0] * 6)[norm], "weight", "[1.0")
-    for norm in ("layer_norm", "rms_norm"):
-        assert_rejected(norms(X, weight=2.0)[norm], "weight", "2.0")
 
 
 # torch._weight_norm is not asked: it checks neither shape nor number of g, and reads past its end

@@ -9,33 +9,32 @@ from torch.testing import assert_close
 
 from normlib import functional
 from tests.library.norm_cases import (
-    CASES,
-    NORMS,
-    SMALL,
-    apply,
+    FUNCTIONS,
+    SHAPES,
+    TORCHS,
     draw,
     output_and_gradients,
-    parameters,
 )
 from tests.tolerances import assert_same_float64
 
+every_function = pytest.mark.parametrize("case", FUNCTIONS, ids=str)
 
-def assert_equals_torch(norm, x, *params):
+
+def assert_true(case, x, *params):
+    """Output and every gradient are those of the formula, and torch's."""
     grad_output = draw(*x.shape, seed=3)
-    ours, theirs = (
-        output_and_gradients(
-            lambda *t, library=library: apply(library, norm, *t), grad_output, x, *params
-        )
-        for library in (functional, F)
-    )
-    for got, want in zip(ours, theirs, strict=True):
-        assert_same_float64(got, want, terms=x.numel())
+    ours = output_and_gradients(case.call, grad_output, x, *params)
+    for truth in case.truths():
+        theirs = output_and_gradients(truth, grad_output, x, *params)
+        for got, want in zip(ours, theirs, strict=True):
+            assert_same_float64(got, want, terms=x.numel())
 
 
-# [EQ-BN] [EQ-BN-EVAL] [EQ-LN] [EQ-RMS] [EQ-GN] [EQ-IN]
-@pytest.mark.parametrize(("norm", "shape"), CASES, ids=str)
-def test_output_and_every_gradient_equal_torch(norm, shape):
-    assert_equals_torch(norm, draw(*shape), *parameters(norm, shape))
+# [EQ-BN] [EQ-BN-EVAL] [EQ-LN] [EQ-RMS] [EQ-GN] [EQ-IN] [EQ-WN] [EQ-DYT] [EQ-DYISRU] [EQ-DERF]
+# [EQ-ISRU] [EQ-SOFTCAP]
+@pytest.mark.parametrize(("case", "shape"), SHAPES, ids=str)
+def test_output_and_every_gradient_are_the_formulas_and_torchs(case, shape):
+    assert_true(case, *case.tensors(shape))
 
 
 @pytest.mark.parametrize(
@@ -49,11 +48,13 @@ def test_it_takes_torchs_arguments_in_torchs_order(name):
     assert ours == theirs
 
 
-@pytest.mark.parametrize("norm", NORMS)
-def test_without_bias_and_without_weight_it_equals_torch_too(norm):
-    shape = SMALL[norm]
-    assert_equals_torch(norm, draw(*shape), *parameters(norm, shape)[:1])
-    assert_equals_torch(norm, draw(*shape))
+@every_function
+def test_parameters_that_have_a_default_may_be_left_out(case):
+    x, *params = case.tensors(case.small)
+    taken = inspect.signature(getattr(functional, case.function)).parameters
+    needed = sum(taken[name].default is inspect.Parameter.empty for name in case.parameters)
+    for count in range(needed, len(params)):
+        assert_true(case, x, *params[:count])
 
 
 LAYOUTS = {
@@ -67,12 +68,15 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("norm", NORMS)
-def test_any_layout_and_constant_input_equal_torch(norm, layout):
-    x = LAYOUTS[layout](SMALL[norm])
+@pytest.mark.parametrize(
+    ("case", "layout"),
+    [(c, layout) for c in FUNCTIONS for layout in LAYOUTS if layout != "zero" or not c.is_singular],
+    ids=str,
+)
+def test_any_layout_and_constant_input_give_the_true_results(case, layout):
+    x = LAYOUTS[layout](case.small)
     assert layout in ("constant", "zero") or not x.is_contiguous()
-    assert_equals_torch(norm, x, *parameters(norm, SMALL[norm]))
+    assert_true(case, x, *case.draw_parameters(case.small))
 
 
 def channels_last(*shape):
@@ -89,26 +93,47 @@ FORMATS = {  # of images and volumes
 
 @pytest.mark.parametrize("made", FORMATS)
 @pytest.mark.parametrize("shape", [(3, 4, 2, 5), (2, 4, 3, 2, 5)], ids=["image", "volume"])
-@pytest.mark.parametrize("norm", NORMS)
-def test_an_output_lies_in_memory_as_torchs(norm, shape, made):
-    x = FORMATS[made](*shape)
-    ours, theirs = (
-        apply(library, norm, x, *parameters(norm, shape)) for library in (functional, F)
-    )
-    assert ours.stride() == theirs.stride()
+@pytest.mark.parametrize("case", [case for case in TORCHS if case.name != "weight_norm"], ids=str)
+def test_an_output_lies_in_memory_as_torchs(case, shape, made):
+    x, params = FORMATS[made](*shape), case.draw_parameters(shape)
+    assert case.call(x, *params).stride() == case.call_torch(x, *params).stride()
 
 
-@pytest.mark.parametrize("empty", ["batch", "last"])
-@pytest.mark.parametrize("norm", NORMS)
-def test_an_empty_input_gives_an_empty_output_and_zero_gradients_for_the_parameters(norm, empty):
-    shape = (0, *SMALL[norm][1:]) if empty == "batch" else (*SMALL[norm][:-1], 0)
-    x, params = draw(*shape), parameters(norm, shape)
-    output, dx, *rest = output_and_gradients(
-        lambda *t: apply(functional, norm, *t), x.clone(), x, *params
-    )
+@pytest.mark.parametrize(
+    ("case", "empty"),
+    [(c, empty) for c in FUNCTIONS for empty in ("batch", "last") if not c.is_singular],
+    ids=str,
+)
+def test_an_empty_input_gives_an_empty_output_and_zero_gradients_for_the_parameters(case, empty):
+    shape = (0, *case.small[1:]) if empty == "batch" else (*case.small[:-1], 0)
+    x, *params = case.tensors(shape)
+    output, dx, *rest = output_and_gradients(case.call, x.clone(), x, *params)
     assert output.shape == dx.shape == shape
     for gradient, parameter in zip(rest, params, strict=True):
         assert torch.equal(gradient, torch.zeros_like(parameter))
+
+
+STATISTICS = pytest.mark.parametrize("case", [c for c in FUNCTIONS if c.groups], ids=str)
+
+
+@STATISTICS
+def test_no_scale_is_seen_no_shift_where_the_mean_is_taken_off_and_no_gradient_leads_along_them(
+    case,
+):
+    x, *params = case.tensors(case.small)
+    tiny = {"eps": 1e-300} if case.has_eps else {}
+    run = lambda x: case.call(x, *params, **tiny)  # noqa: E731
+    assert_same_float64(run(3 * x), run(x), terms=x.numel())
+    _, dx = output_and_gradients(run, draw(*x.shape, seed=3), x)
+    across = [dx * x]
+    if case.centred:
+        assert_same_float64(run(3 * x - 5), run(x), terms=x.numel())
+        across.append(dx)
+    else:
+        assert (run(x + 1) - run(x)).abs().max() > 0.1
+    for product in across:
+        sums = case.groups(product).sum(1)
+        assert_same_float64(sums, torch.zeros_like(sums), terms=10 * x.numel())
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.1, 1.0])
@@ -142,30 +167,6 @@ def test_rms_norms_own_eps_is_torchs():  # [EQ-RMS]
         x = torch.tensor([1e-4, 3e-4], dtype=dtype)
         ulp = torch.finfo(dtype).eps
         assert_close(functional.rms_norm(x, (2,)), F.rms_norm(x, (2,)), rtol=4 * ulp, atol=0)
-
-
-@pytest.mark.parametrize("norm", ["batch_norm", "layer_norm", "group_norm", "instance_norm"])
-def test_centring_norms_ignore_shift_and_scale_and_their_gradient_has_no_mean(norm):
-    x = draw(4, 4, 6)
-    run = lambda x: apply(functional, norm, x, eps=1e-300)  # noqa: E731
-    assert_same_float64(run(3 * x - 5), run(x), terms=x.numel())
-    _, dx = output_and_gradients(run, draw(4, 4, 6, seed=3), x)
-    dims = {"batch_norm": (0, 2), "layer_norm": (2,), "instance_norm": (2,), "group_norm": (2, 3)}[
-        norm
-    ]
-    dx, x = (t.reshape(4, 2, 2, 6) if norm == "group_norm" else t for t in (dx, x))
-    # no move along 1 and none along x changes the output
-    for sums in (dx.sum(dims), (dx * x).sum(dims)):
-        assert_same_float64(sums, torch.zeros_like(sums), terms=10 * x.numel())
-
-
-def test_rms_norm_ignores_scale_but_not_shift_and_its_gradient_is_orthogonal_to_its_input():
-    x = draw(3, 7)
-    run = lambda x: functional.rms_norm(x, (7,), eps=0.0)  # noqa: E731
-    assert_same_float64(run(3 * x), run(x), terms=7)
-    assert (run(x + 1) - run(x)).abs().max() > 0.1
-    _, dx = output_and_gradients(run, draw(3, 7, seed=3), x)
-    assert_same_float64((dx * x).sum(-1), torch.zeros(3).double(), terms=10 * 7)
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2, -2, -1])

@@ -1,5 +1,7 @@
 """Closed-form gradients against autograd, complex steps and central differences, in float64."""
 
+import inspect
+import itertools
 import math
 
 import pytest
@@ -9,15 +11,27 @@ from torch.testing import assert_close
 
 from normcourse import draw
 from normlib import gradients
-from tests.library.gradient_cases import CASES, EPS, autograd
+from tests.library.norm_cases import BACKWARDS, EPS
+from tests.tolerances import assert_rounded_once
 
 UNIT = torch.finfo(torch.float64).eps
-all_cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+PLACES = [(case, shape) for case in BACKWARDS for shape in case.shapes]
+every_backward = pytest.mark.parametrize("case", BACKWARDS, ids=str)
+every_place = pytest.mark.parametrize(("case", "shape"), PLACES, ids=str)
+
+
+def tensors_of(case, shape, scale=1.0, mean=0.0):
+    """Input of that scale and mean, and parameters."""
+    return [draw(*shape) * scale + mean, *case.draw_parameters(shape)]
+
+
+def autograd(formula, tensors, dy):
+    tensors = [t.clone().requires_grad_() for t in tensors]
+    return torch.autograd.grad(formula(*tensors), tensors, dy)
 
 
 def bound(case, tensors, dy):
-    """1e-12 (1 + |mean| / std) max|w dy| rstd for the input;
-    for the others summands in place of rstd.
+    """1e-12 (1 + |mean| / std) max|w dy| rstd for the input; for others summands instead of rstd.
 
     The mean carries a rounding of u |mean|, which moves xhat by u |mean| / std beside its own u. dx
     is rstd (g - mean(g) - xhat mean(g xhat)), so this relative error appears in it at the size of
@@ -26,17 +40,14 @@ def bound(case, tensors, dy):
     """
     x, *parameters = tensors
     size = float(dy.abs().max()) * max([1.0, *(float(p.abs().max()) for p in parameters)])
-    offset, rstd, reaching = 0.0, 1.0, size
-    if case.dims:
-        reaching = float((case.spread(parameters[0], x) * dy).abs().max())
-        view = case.view(x)
-        mean = view.mean(case.dims, keepdim=True) * case.centred
-        std = torch.sqrt((view - mean).square().mean(case.dims, keepdim=True) + EPS)
+    offset, rstd = 0.0, 1.0
+    if case.groups:
+        values = case.groups(x)
+        mean = values.mean(1, keepdim=True) * case.centred
+        std = torch.sqrt((values - mean).square().mean(1, keepdim=True) + EPS)
         offset, rstd = float((mean.abs() / std).max()), float(1 / std.min())
-    return [
-        1e-12 * (1 + offset) * unit
-        for unit in (reaching * rstd, *[size * x.numel()] * len(parameters))
-    ]
+    units = [rstd, *[x.numel()] * len(parameters)]
+    return [1e-12 * (1 + offset) * size * unit for unit in units]
 
 
 def worst(got, want, bounds):
@@ -49,32 +60,27 @@ def worst(got, want, bounds):
 
 
 MOVES = [(1.0, 0.0), (1.0, 1e6), (1e-6, 0.0), (1e3, 5.0)]  # scale and mean of the input
-PLACES = [
-    (name, move) for name, case in CASES.items() for move in (MOVES if case.dims else MOVES[:1])
-]
 
 
-@pytest.mark.parametrize(("name", "moved"), PLACES, ids=str)
-# [EQ-LN-GRAD] [EQ-RMS-GRAD] [EQ-BN-GRAD] [EQ-GN-GRAD] [EQ-IN-GRAD]
-def test_equal_to_autograd(name, moved):
-    case = CASES[name]
-    tensors = case.tensors(*moved)
-    dy = draw(*case.formula(*tensors).shape, seed=9)
-    got = case.backward(dy, *tensors)
-    truths = [case.torch_forward] if case.torch_forward else []
-    if moved[1] < 1e6:  # beyond, the plain formula is worse than torch: it centres once
-        truths.append(case.formula)
-    for truth in truths:
-        assert worst(got, autograd(truth, tensors, dy), bound(case, tensors, dy)) <= 1
+# [EQ-LN-GRAD] [EQ-RMS-GRAD] [EQ-BN-GRAD] [EQ-GN-GRAD] [EQ-IN-GRAD] [EQ-WN-GRAD] [EQ-DYT-GRAD]
+# [EQ-DYISRU-GRAD] [EQ-DERF-GRAD] [EQ-SOFTCAP-GRAD] [EQ-SOFTMAX-GRAD]
+@every_place
+def test_equal_to_autograd(case, shape):
+    for scale, mean in MOVES if case.has_eps else MOVES[:1]:
+        tensors = tensors_of(case, shape, scale, mean)
+        dy = draw(*shape, seed=9)
+        got = case.backward(dy, *tensors)
+        # far out the plain formula is worse than torch: it centres once
+        is_far = mean == 1e6 and case.centred
+        for truth in case.truths()[1:] if is_far else case.truths():
+            want = autograd(truth, tensors, dy)
+            assert worst(got, want, bound(case, tensors, dy)) <= 1, (scale, mean)
 
 
-@all_cases
-def test_equal_to_complex_steps(case):  # exact but for rounding: no difference is taken
-    tensors = case.tensors()
-    dy, direction = (
-        draw(*case.formula(*tensors).shape, seed=9),
-        [draw(*t.shape, seed=7) for t in tensors],
-    )
+@every_place
+def test_equal_to_complex_steps(case, shape):  # exact but for rounding: no difference is taken
+    tensors = tensors_of(case, shape)
+    dy, direction = draw(*shape, seed=9), [draw(*t.shape, seed=7) for t in tensors]
     grads = case.backward(dy, *tensors)
     for k, (tensor, step, grad) in enumerate(zip(tensors, direction, grads, strict=True)):
         moved = [*tensors[:k], torch.complex(tensor, 1e-30 * step), *tensors[k + 1 :]]
@@ -87,13 +93,10 @@ def test_equal_to_complex_steps(case):  # exact but for rounding: no difference 
         assert abs(float((dy * derivative).sum() - (grad * step).sum())) <= limit
 
 
-@all_cases
+@every_backward
 def test_equal_to_central_differences(case):
-    tensors = case.tensors()
-    dy, direction = (
-        draw(*case.formula(*tensors).shape, seed=9),
-        [draw(*t.shape, seed=7) for t in tensors],
-    )
+    tensors = tensors_of(case, case.small)
+    dy, direction = draw(*case.small, seed=9), [draw(*t.shape, seed=7) for t in tensors]
     direction = [step / step.norm() for step in direction]
     for k, grad in enumerate(case.backward(dy, *tensors)):
 
@@ -124,20 +127,17 @@ class ClosedForm(torch.autograd.Function):
         return None, *ctx.case.backward(dy, *ctx.saved_tensors)
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in CASES if "33" not in n and "2, 5)" not in n and "4, 5)" not in n]
-)
-def test_second_order(name):
-    case = CASES[name]
-    tensors = [t.requires_grad_() for t in case.tensors()]
+@every_backward
+def test_second_order(case):
+    tensors = [t.requires_grad_() for t in tensors_of(case, case.small)]
     assert torch.autograd.gradcheck(lambda *t: ClosedForm.apply(case, *t), tensors)
     assert torch.autograd.gradgradcheck(lambda *t: ClosedForm.apply(case, *t), tensors)
 
 
-@all_cases
-def test_strides_do_not_matter(case):
-    tensors = case.tensors()
-    dy = draw(*case.formula(*tensors).shape, seed=9)
+@every_place
+def test_strides_do_not_matter(case, shape):
+    tensors = tensors_of(case, shape)
+    dy = draw(*shape, seed=9)
     strided = [t.repeat_interleave(2, dim=-1)[..., ::2] for t in tensors]
     strided_dy = dy.repeat_interleave(2, dim=-1)[..., ::2]
     for got, want in zip(
@@ -146,11 +146,9 @@ def test_strides_do_not_matter(case):
         assert_close(got, want)
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if not n.startswith(("weight_norm", "softcap"))])
-def test_an_empty_batch_gives_zero_parameter_gradients(name):
-    case = CASES[name]
-    x, *parameters = case.tensors()
-    x = x[:0]
+@pytest.mark.parametrize("case", [c for c in BACKWARDS if c.name != "weight_norm"], ids=str)
+def test_an_empty_batch_gives_zero_parameter_gradients(case):
+    x, *parameters = tensors_of(case, (0, *case.small[1:]))
     dx, *rest = case.backward(torch.empty_like(x), x, *parameters)
     assert dx.shape == x.shape
     for grad, parameter in zip(rest, parameters, strict=True):
@@ -158,29 +156,49 @@ def test_an_empty_batch_gives_zero_parameter_gradients(name):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@all_cases
-def test_half_types_are_computed_in_float32_and_rounded_once(case, dtype):
-    tensors = [t.to(dtype) for t in case.tensors()]
-    dy = draw(*case.formula(*case.tensors()).shape, seed=9).to(dtype)
+@every_place
+def test_half_types_are_computed_in_float32_and_rounded_once(case, shape, dtype):
+    tensors = [t.to(dtype) for t in tensors_of(case, shape)]
+    dy = draw(*shape, seed=9).to(dtype)
     truth = case.backward(dy.double(), *(t.double() for t in tensors))
+    wide = case.backward(dy.float(), *(t.float() for t in tensors))
     got = case.backward(dy, *tensors)
-    rtol = 1.01 * torch.finfo(dtype).eps / 2  # half a unit; 1% for the float32 arithmetic before it
-    for value, want, tensor in zip(got, truth, tensors, strict=True):
+    for value, want, single, tensor in zip(got, truth, wide, tensors, strict=True):
         assert value.dtype == tensor.dtype
+        assert torch.equal(value, single.to(dtype))
         # Where terms cancel, float32 is off by its own unit times the terms: here some tens of size
         # 30.
-        assert_close(value.double(), want, rtol=rtol, atol=1e-4 + torch.finfo(dtype).tiny)
+        assert_rounded_once(value, want, 1e-4)
 
 
-def test_arguments_that_are_none_are_left_out():
-    x, w, dy = draw(4, 6), draw(6), draw(4, 6)
-    full = gradients.layer_norm_backward(dy, x, (6,), w, w)
-    assert_close(gradients.layer_norm_backward(dy, x, (6,), w), full[:2])
-    assert_close(gradients.layer_norm_backward(dy, x, (6,), None, w)[1], full[2])
-    assert len(gradients.layer_norm_backward(dy, x, (6,))) == 1
-    assert len(gradients.rms_norm_backward(dy, x, (6,))) == 1
-    assert len(gradients.group_norm_backward(dy, x, 2)) == 1
-    assert len(gradients.dyt_backward(dy, x, draw(1))) == 2
+@pytest.mark.parametrize("case", [c for c in BACKWARDS if c.parameters], ids=str)
+def test_parameters_that_have_a_default_may_be_left_out(case):
+    x, *parameters = tensors_of(case, case.small)
+    dy = draw(*case.small, seed=9)
+    taken = inspect.signature(case.witness("backward")).parameters
+    optional = [name for name in case.parameters if taken[name].default is None]
+    for names in itertools.product([False, True], repeat=len(optional)):
+        left_out = dict(zip(optional, names, strict=True))
+        kept = {
+            name: value
+            for name, value in zip(case.parameters, parameters, strict=True)
+            if not left_out.get(name)
+        }
+        got = case.witness("backward")(dy, x, **kept, **case.options(case.small))
+        call = lambda x, *values, kept=kept: case.formula(  # noqa: E731
+            x, **dict(zip(kept, values, strict=True))
+        )
+        want = autograd(call, [x, *kept.values()], dy)
+        assert len(got) == 1 + len(kept)
+        for one, other in zip(got, want, strict=True):
+            assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+@every_backward
+def test_a_grad_output_that_would_broadcast_is_refused(case):
+    x, *parameters = tensors_of(case, (2, *case.small))
+    with pytest.raises(RuntimeError, match=r"needs the output's shape .*, got "):
+        case.backward(draw(*case.small), x, *parameters)
 
 
 @pytest.mark.parametrize("alpha_shape", [(), (1,), (5,)])
@@ -278,21 +296,6 @@ def test_a_large_mean_is_taken_off_twice():  # [EQ-LN-GRAD]
 # What must not pass
 
 
-def test_a_grad_output_that_would_broadcast_is_refused():
-    x = draw(4, 6)
-    calls = [
-        lambda dy: gradients.batch_norm_backward(dy, x),
-        lambda dy: gradients.rms_norm_backward(dy, x, (6,)),
-        lambda dy: gradients.softmax_backward(dy, x),
-        lambda dy: gradients.dyt_backward(dy, x, draw(1)),
-        lambda dy: gradients.softcap_backward(dy, x, 1.0),
-        lambda dy: gradients.weight_norm_backward(dy, x, draw(4, 1)),
-    ]
-    for call in calls:
-        with pytest.raises(RuntimeError, match=r"needs the output's shape \(4, 6\), got \(6,\)"):
-            call(draw(6))
-
-
 def rms_wrong(kind):
     def backward(dy, x, w):
         r = torch.sqrt((x * x).mean(-1, keepdim=True) + EPS)
@@ -315,8 +318,8 @@ def rms_wrong(kind):
     "kind", ["gain in front of the bracket", "sign", "no 1/D", "eps outside", "projection left out"]
 )
 def test_planted_errors_are_seen(kind):
-    case = CASES["rms_norm (3, 7)"]
-    tensors = case.tensors()
+    (case,) = (row for row in BACKWARDS if row.name == "rms_norm")
+    tensors = tensors_of(case, (3, 7))
     dy = draw(3, 7, seed=9)
     want, bounds = autograd(case.formula, tensors, dy), bound(case, tensors, dy)
     assert worst(rms_wrong("right")(dy, *tensors), want, bounds) <= 1

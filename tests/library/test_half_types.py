@@ -2,16 +2,14 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 
-from normlib import functional, layers
-from tests.library.norm_cases import NORMS, apply, draw, output_and_gradients, parameters
+from normlib import layers
+from tests.library.norm_cases import FUNCTIONS, ROWS, TORCHS, draw, output_and_gradients
 from tests.tolerances import FLOAT32_ERROR, assert_rounded_once
 
 HALVES = pytest.mark.parametrize(
     "half", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"]
 )
-SHAPES = {"layer_norm_2": (64, 4, 16), "group_norm": (16, 8, 16), "instance_norm": (16, 8, 16)}
 
 
 def assert_half(got, want):
@@ -22,37 +20,22 @@ def assert_half(got, want):
 @pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight:UserWarning")
 @HALVES
 @pytest.mark.parametrize("params", ["half parameters", "float32 parameters"])
-@pytest.mark.parametrize("norm", NORMS)
-def test_output_and_gradients_are_the_float64_ones_rounded_once(norm, params, half):
-    shape = SHAPES.get(norm, (64, 32))
-    tensors = [
-        draw(*shape, dtype=half),
-        *parameters(norm, shape, half if params[0] == "h" else torch.float32),
-    ]
+@pytest.mark.parametrize("case", FUNCTIONS, ids=str)
+def test_output_and_gradients_are_the_float64_ones_rounded_once(case, params, half):
+    shape = case.wide(64)
+    wide = torch.float32 if params == "float32 parameters" else half
+    tensors = [draw(*shape, dtype=half), *case.draw_parameters(shape, wide)]
     grad_output = draw(*shape, seed=3, dtype=half)
-    run = lambda *t: apply(functional, norm, *t)  # noqa: E731
-    true = output_and_gradients(run, grad_output.double(), *(t.double() for t in tensors))
-    ours = output_and_gradients(run, grad_output, *tensors)
-    theirs = output_and_gradients(lambda *t: apply(F, norm, *t), grad_output, *tensors)
-    for got, want, other in zip(ours, true, theirs, strict=True):
-        assert got.dtype == other.dtype
+    true = output_and_gradients(case.formula, grad_output.double(), *(t.double() for t in tensors))
+    exact = output_and_gradients(case.call, grad_output.float(), *(t.float() for t in tensors))
+    ours = output_and_gradients(case.call, grad_output, *tensors)
+    for got, want, single, tensor in zip(ours, true, exact, [tensors[0], *tensors], strict=True):
+        assert got.dtype == tensor.dtype
+        assert torch.equal(got, single.to(got.dtype))
         assert_half(got, want)
-
-
-@HALVES
-def test_weight_norm_is_rounded_once(half):
-    v, g, grad_output = (
-        draw(32, 16, dtype=half),
-        draw(32, 1, seed=1, dtype=half),
-        draw(32, 16, seed=3, dtype=half),
-    )
-    ours = output_and_gradients(functional.weight_norm, grad_output, v, g)
-    true = output_and_gradients(
-        functional.weight_norm, grad_output.double(), v.double(), g.double()
-    )
-    for got, want in zip(ours, true, strict=True):
-        assert got.dtype == half
-        assert_half(got, want)
+    if case in TORCHS and (case.name != "weight_norm" or wide == half):  # torch's wants one type
+        theirs = output_and_gradients(case.call_torch, grad_output, *tensors)
+        assert [got.dtype for got in ours] == [other.dtype for other in theirs]
 
 
 @HALVES
@@ -73,5 +56,6 @@ def test_buffers_are_rounded_once_a_step_and_keep_their_dtype(name, half):
 @HALVES
 def test_squares_that_overflow_float16_do_no_harm(half):
     x = torch.tensor([[300.0, -600.0, 900.0]], dtype=half)  # 600 squared is above float16's 65504
-    for norm in ("layer_norm", "rms_norm"):
-        assert_half(apply(functional, norm, x), apply(functional, norm, x.double()))
+    for case in ROWS:
+        if case.name in ("layer_norm", "rms_norm"):
+            assert_half(case.call(x), case.call(x.double()))

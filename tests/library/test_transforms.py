@@ -2,68 +2,59 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch.autograd import gradcheck, gradgradcheck
 from torch.testing import assert_close
 
-from normlib import functional, layers
-from tests.library.norm_cases import NORMS, SMALL, apply, draw, parameters
+from tests.library.norm_cases import FIRST_LAYERS, FUNCTIONS, LayerCase, draw
 from tests.tolerances import assert_same_float64
 
-
-@pytest.mark.parametrize("norm", NORMS)
-def test_first_and_second_derivatives_are_right(norm):
-    inputs = [t.requires_grad_() for t in (draw(*SMALL[norm]), *parameters(norm, SMALL[norm]))]
-    assert gradcheck(lambda *t: apply(functional, norm, *t), inputs)
-    assert gradgradcheck(lambda *t: apply(functional, norm, *t), inputs)
+every_function = pytest.mark.parametrize("case", FUNCTIONS, ids=str)
 
 
-def test_first_and_second_derivatives_of_weight_norm_are_right():
-    inputs = (draw(3, 2).requires_grad_(), draw(3, 1, seed=1).requires_grad_())
-    assert gradcheck(functional.weight_norm, inputs) and gradgradcheck(
-        functional.weight_norm, inputs
-    )
+@every_function
+def test_first_and_second_derivatives_are_right(case):
+    inputs = [tensor.requires_grad_() for tensor in case.tensors(case.small)]
+    assert gradcheck(case.call, inputs)
+    assert gradgradcheck(case.call, inputs)
 
 
-@pytest.mark.parametrize("norm", NORMS)
-def test_vmap_equals_a_loop(norm):
-    x, params = draw(3, *SMALL[norm]), parameters(norm, SMALL[norm])
-    run = lambda x: apply(functional, norm, x, *params)  # noqa: E731
+@every_function
+def test_vmap_equals_a_loop(case):
+    x, params = draw(3, *case.small), case.draw_parameters(case.small)
+    run = lambda x: case.call(x, *params)  # noqa: E731
     assert_same_float64(torch.vmap(run)(x), torch.stack([run(one) for one in x]), terms=x.numel())
+
+
+@pytest.mark.parametrize("case", [case for case in FUNCTIONS if case.parameters], ids=str)
+def test_vmap_over_the_parameters_equals_a_loop(case):
+    x, first, *others = case.tensors(case.small)
+    many = torch.stack([first, 2 * first, 3 * first])
+    run = lambda value: case.call(x, value, *others)  # noqa: E731
+    loop = torch.stack([run(value) for value in many])
+    assert_same_float64(torch.vmap(run)(many), loop, terms=x.numel())
 
 
 # torch's own formulas for forward mode use torch.jit.script
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
-@pytest.mark.parametrize("norm", NORMS)
-def test_grad_jacrev_and_jvp_equal_torchs(norm):
-    x, params = draw(*SMALL[norm]), parameters(norm, SMALL[norm])
+@every_function
+def test_grad_both_jacobians_and_jvp_are_the_formulas_and_torchs(case):
+    x, params = draw(*case.small), case.draw_parameters(case.small)
     results = []
-    for library in (functional, F):
-        run = lambda x, library=library: apply(library, norm, x, *params)  # noqa: E731
+    # torch's weight norm has no forward mode
+    truths = case.truths() if case.name != "weight_norm" else [case.formula]
+    for function in (case.call, *truths):
+        run = lambda x, function=function: function(x, *params)  # noqa: E731
         squares = torch.func.grad(lambda x, run=run: run(x).square().sum())(x)
         tangent = torch.func.jvp(run, (x,), (draw(*x.shape, seed=4),))[1]
         results.append([squares, tangent, torch.func.jacrev(run)(x)])
-    for got, want in zip(*results, strict=True):
-        assert_same_float64(got, want, terms=x.numel())
-
-
-LAYERS = {  # the 2d classes share the 1d classes' forward
-    "BatchNorm1d": (lambda: layers.BatchNorm1d(3), (4, 3)),
-    "BatchNorm1d average": (lambda: layers.BatchNorm1d(3, momentum=None), (4, 3)),
-    "LayerNorm": (lambda: layers.LayerNorm(5), (2, 5)),
-    "RMSNorm": (lambda: layers.RMSNorm(5), (2, 5)),
-    "GroupNorm": (lambda: layers.GroupNorm(2, 4), (2, 4, 3)),
-    "InstanceNorm1d": (
-        lambda: layers.InstanceNorm1d(3, affine=True, track_running_stats=True),
-        (2, 3, 4),
-    ),
-}
+    results.append([*results[0][:2], torch.func.jacfwd(lambda x: case.call(x, *params))(x)])
+    for others in results[1:]:
+        for got, want in zip(results[0], others, strict=True):
+            assert_same_float64(got, want, terms=x.numel())
 
 
 def train_then_evaluate(layer, run, shape):
-    """Outputs, input gradients,
-    parameter gradients and buffers of three steps and an evaluation.
-    """
+    """Outputs, gradients and buffers of three steps and an evaluation."""
     results = []
     for step in range(4):
         if step == 3:
@@ -76,16 +67,17 @@ def train_then_evaluate(layer, run, shape):
     return results
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_compiled_in_one_graph_it_gives_the_same_results_and_buffers(name):
+AVERAGE = LayerCase("BatchNorm1d", 4, momentum=None, shape=(7, 4))
+COMPILED = [layer for _, layer in FIRST_LAYERS if layer.name[-2:] != "2d"]  # as the 1d classes
+
+
+@pytest.mark.parametrize("layer", [*COMPILED, AVERAGE], ids=str)
+def test_compiled_in_one_graph_it_gives_the_same_results_and_buffers(layer):
     torch.compiler.reset()  # what other cases compiled counts towards dynamo's limit otherwise
-    make, shape = LAYERS[name]
-    plain, layer = make().double(), make().double()
-    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
-    got, want = (
-        train_then_evaluate(layer, compiled, shape),
-        train_then_evaluate(plain, plain, shape),
-    )
+    plain, module = layer.make().double(), layer.make().double()
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    got = train_then_evaluate(module, compiled, layer.shape)
+    want = train_then_evaluate(plain, plain, layer.shape)
     for one, other in zip(got, want, strict=True):
         # the same operations in the same order, some fused
         assert_close(one, other, rtol=1e-13, atol=1e-13)
