@@ -20,6 +20,12 @@ nb_output_stderr = "warn"
 myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence", "dollarmath"]
 myst_heading_anchors = 4
 suppress_warnings = ["myst.header"]  # course_map.md goes from one # to three
+add_module_names = False  # a page has one module
+autodoc_inherit_docstrings = False
+autodoc_preserve_defaults = True  # eps: float = 1e-5, as it is written
+napoleon_use_param = False  # "weight, bias: (C,)" is one entry
+napoleon_custom_sections = [("Raises", "returns_style"), ("Source", "returns_style")]
+python_maximum_signature_line_length = 60
 smartquotes = False  # what a cell printed stays as it was printed
 
 templates_path = ["templates"]

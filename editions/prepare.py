@@ -21,6 +21,7 @@ NOTEBOOKS = ROOT / "notebooks"
 PAGES = Path(__file__).parent / "pages"
 DECKS = ROOT / "lectures"
 FILES = "_files"  # what is copied to _static as it is
+ROOMS = ["functional", "layers", "gradients", "fused", "surgery"]  # of normlib: a page each
 
 # A tag in words. In these a tag is no link: code, formulas, links, headings, lines of HTML.
 NOT_WORDS = re.compile(
@@ -174,6 +175,7 @@ def front_page(target: Path, notebooks: Path) -> str:
     parts.append(toctree("Lessons", [lesson.name for lesson in lessons]))
     reference = sorted(target.glob("reference/*.md"), key=lambda page: page.stem != "course_map")
     parts.append(toctree("Reference", [f"reference/{page.stem}" for page in reference]))
+    parts.append(toctree("Library (API)", [f"library/{room}" for room in ROOMS]))
     sheets = sorted(target.glob("exercises/*.md"))
     parts.append(toctree("Exercises", [f"exercises/{page.stem}" for page in sheets]))
     solutions = sorted(target.glob("solutions/*.ipynb"))
@@ -184,6 +186,13 @@ def front_page(target: Path, notebooks: Path) -> str:
     if decks:  # last: their pages have no sidebar, so "next" must not lead there from a lesson
         parts.append(toctree("Lectures", [f"lectures/{deck.stem}" for deck in decks]))
     return "".join(parts)
+
+
+def library_page(room: str) -> str:
+    """The public names of a room, as autodoc writes them of their docstrings."""
+    title = [f"# {room}", "", f"`from normlib import {room}`", ""]
+    directive = ["```{eval-rst}", f".. automodule:: normlib.{room}", "   :members:", "```", ""]
+    return "\n".join([*title, *directive])
 
 
 def copy(path: Path, target: Path) -> None:
@@ -217,6 +226,8 @@ def prepare(target: Path, notebooks: Path = NOTEBOOKS) -> None:
         write(target / path.name, prepared_markdown(path.read_text("utf-8"), path, PAGES))
     for path in sorted(DECKS.glob("[0-9]*.md")):
         copy(path, target / "lectures" / path.name)
+    for room in ROOMS:
+        write(target / "library" / f"{room}.md", library_page(room))
     for lesson in main_road(notebooks):
         write(target / "exercises" / f"{lesson.name}.md", link_tags(sheet(lesson)))
     write(target / "index.md", front_page(target, notebooks))

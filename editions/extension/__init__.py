@@ -3,9 +3,9 @@
 A part is a module with a `setup(app)`.
 """
 
-from editions.extension import cells, decks, formulas, interactive, pages
+from editions.extension import cells, decks, formulas, interactive, library, pages
 
-PARTS = [formulas, cells, interactive, pages, decks]
+PARTS = [formulas, cells, interactive, library, pages, decks]
 
 
 def setup(app):

@@ -44,7 +44,7 @@ def dyt(
         scale: 1 in the official code; sqrt(D) in the derivation from RMSNorm.
     Returns: input's shape and dtype.
     Raises: ValueError (scale), RuntimeError (shapes, dtypes).
-    Source: Zhu et al. 2025 (arXiv 2503.10622), section 4, equation (1): scale = 1.
+    Source: Zhu et al. 2025 (arXiv 2503.10622), section 4, equation (1), with scale = 1.
     """
     check_floating("dyt", input)
     check_positive("dyt", scale=scale)
@@ -147,7 +147,9 @@ def isru(input: Tensor, alpha: float = 1.0) -> Tensor:
     >>> functional.isru(torch.tensor([-8.0, 0.0, 1.0, 8.0]))
     tensor([-0.9923,  0.0000,  0.7071,  0.9923])
 
-    Args: input of any shape; alpha a positive number.
+    Args:
+        input: any shape.
+        alpha: a positive number.
     Raises: ValueError (alpha).
     Source: Carlile et al. 2017 (arXiv 1710.09967), section 2.
     """
@@ -166,7 +168,9 @@ def softcap(input: Tensor, cap: float) -> Tensor:
     >>> functional.softcap(torch.tensor([-60.0, 0.0, 1.0, 60.0]), cap=30.0)
     tensor([-28.9208,   0.0000,   0.9996,  28.9208])
 
-    Args: input of any shape; cap a positive number.
+    Args:
+        input: any shape.
+        cap: a positive number.
     Raises: ValueError (cap).
     Source: Bello et al. 2016 (arXiv 1611.09940), section 3 on logits; Gemma 2 report 2024, section
         2.

@@ -25,8 +25,8 @@ def weight_norm(v: Tensor, g: Tensor, dim: int | None = 0) -> Tensor:
             for all.
         dim: None or -1 takes one norm over the whole tensor (torch's convention, also for -1).
     Returns: v's shape and dtype.
-    Raises: IndexError (dim), MismatchError (shapes, dtypes). A zero slice has no direction: NaN, as
-        in torch.
+    Raises: IndexError (dim), MismatchError (shapes, dtypes). A zero slice has no direction and
+        gives NaN, as in torch.
     Source: Salimans & Kingma 2016, equation (2).
     """
     others = normalized_dims("weight_norm", v, g, dim)

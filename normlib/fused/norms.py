@@ -25,6 +25,7 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """functional.layer_norm: on the CPU torch's own kernel, on CUDA one read and one write.
+
     [EQ-LN]
 
         y = w (x - mean) / sqrt(var + eps) + b;   saved for backward: input, weight, mean and rstd
@@ -39,9 +40,11 @@ def layer_norm(
     Returns: input's shape and dtype.
     Raises: as functional.layer_norm; RuntimeError (several devices), ImportError (CUDA without
         triton).
+
     On the CPU three things are torch's own: the weight's and the bias's gradients of half types are
     added up in half precision (in bfloat16 a tenth off at 2048 rows), third derivatives are wrong,
     and a row whose variance overflows is NaN or 0, by its length. functional's are right, and NaN.
+
     Source: Ba, Kiros & Hinton 2016, section 3, equations (3) and (4).
     """
     dims = len(check_row_tensors("layer_norm", input, normalized_shape, weight, bias))
@@ -70,7 +73,9 @@ def rms_norm(
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> Tensor:
-    """functional.rms_norm with the least memory and traffic.  [EQ-RMS] [EQ-RMS-GRAD]
+    """functional.rms_norm with the least memory and traffic.
+
+    [EQ-RMS] [EQ-RMS-GRAD]
 
         y = w x / sqrt(mean(x^2) + eps);   for backward it saves input, weight, 1 / rms of each row
 

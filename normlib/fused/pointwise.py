@@ -23,6 +23,7 @@ def dyt(
     scale: float = 1.0,
 ) -> Tensor:
     """functional.dyt with the least memory and traffic: backward takes tanh again.
+
     [EQ-DYT] [EQ-DYT-GRAD]
 
         y = w scale tanh(alpha x / scale) + b;   saved for backward: input, alpha and weight
@@ -60,7 +61,9 @@ def dyisru(
     bias: Tensor | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """functional.dyisru with the least memory and traffic.  [EQ-DYISRU] [EQ-DYISRU-GRAD]
+    """functional.dyisru with the least memory and traffic.
+
+    [EQ-DYISRU] [EQ-DYISRU-GRAD]
 
         y = w scale x / sqrt(x^2 + c) + b;   saved for backward: input, c and weight
 

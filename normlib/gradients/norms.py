@@ -29,8 +29,8 @@ def batch_norm_backward(
 
     [EQ-BN-GRAD]
 
-    g = w dy,   dx = (g - mean(g) - xhat mean(g xhat)) / s,   means per channel
-    dw = sum dy xhat,   db = sum dy
+        g = w dy,   dx = (g - mean(g) - xhat mean(g xhat)) / s,   means per channel
+        dw = sum dy xhat,   db = sum dy
 
     >>> x = torch.tensor([[1.0], [3.0], [5.0], [7.0]])
     >>> dy = torch.tensor([[1.0], [0.0], [0.0], [0.0]])
@@ -62,8 +62,8 @@ def layer_norm_backward(
 
     [EQ-LN-GRAD]
 
-    g = w dy,   dx = (g - mean(g) - xhat mean(g xhat)) / s,   means per row
-    dw, db sum over the rows
+        g = w dy,   dx = (g - mean(g) - xhat mean(g xhat)) / s,   means per row
+        dw, db sum over the rows
 
     >>> x = torch.tensor([1.0, 3.0, 5.0, 7.0])
     >>> dy = torch.tensor([1.0, 0.0, 0.0, 0.0])
@@ -91,7 +91,7 @@ def rms_norm_backward(
 
     [EQ-RMS-GRAD]
 
-    g = w dy,   dx = (g - xhat mean(g xhat)) / r,   dw = sum over the rows of dy xhat
+        g = w dy,   dx = (g - xhat mean(g xhat)) / r,   dw = sum over the rows of dy xhat
 
     >>> x = torch.tensor([1.0, 3.0, 5.0, 7.0])
     >>> dy = torch.tensor([1.0, 0.0, 0.0, 0.0])
@@ -223,7 +223,7 @@ def weight_norm_backward(
 
     [EQ-WN-GRAD]
 
-    dv = (g dW - u sum(g dW u)) / |v|,   dg = sum dW u,   sums over every dimension but dim
+        dv = (g dW - u sum(g dW u)) / |v|,   dg = sum dW u,   sums over every dimension but dim
 
     >>> v = torch.tensor([[3.0, 4.0]])
     >>> dw = torch.tensor([[1.0, 0.0]])

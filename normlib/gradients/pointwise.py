@@ -28,7 +28,7 @@ def softmax_backward(grad_output: Tensor, input: Tensor, dim: int = -1) -> tuple
 
     [EQ-SOFTMAX-GRAD]
 
-    dx = p (dp - sum(p dp))
+        dx = p (dp - sum(p dp))
 
     >>> x = torch.zeros(4)
     >>> dp = torch.tensor([1.0, 0.0, 0.0, 0.0])
@@ -58,8 +58,8 @@ def dyt_backward(
 
     [EQ-DYT-GRAD]
 
-    dx = w dy alpha (1 - t^2),   dalpha = sum w dy x (1 - t^2),   t = tanh(alpha x / scale)
-    dw = sum dy scale t,   db = sum dy
+        dx = w dy alpha (1 - t^2),   dalpha = sum w dy x (1 - t^2),   t = tanh(alpha x / scale)
+        dw = sum dy scale t,   db = sum dy
 
     >>> x = torch.tensor([0.0, 1.0, 8.0])
     >>> dx, dalpha = gradients.dyt_backward(torch.ones(3), x, torch.tensor(0.5))
@@ -93,7 +93,7 @@ def dyisru_backward(
 
     [EQ-DYISRU-GRAD]
 
-    dx = w dy scale c / (x^2 + c)^(3/2),   dc = -sum w dy scale x / (2 (x^2 + c)^(3/2))
+        dx = w dy scale c / (x^2 + c)^(3/2),   dc = -sum w dy scale x / (2 (x^2 + c)^(3/2))
 
     >>> x = torch.tensor([0.0, 1.0, 8.0])
     >>> dx, dc = gradients.dyisru_backward(torch.ones(3), x, torch.tensor(4.0), scale=1.0)
@@ -131,9 +131,9 @@ def derf_backward(
 
     [EQ-DERF-GRAD]
 
-    h = 2 / sqrt(pi) exp(-(alpha x + s)^2)
-    dx = w dy alpha h,   dalpha = sum w dy x h,   ds = sum w dy h
-    dw = sum dy erf(alpha x + s),   db = sum dy
+        h = 2 / sqrt(pi) exp(-(alpha x + s)^2)
+        dx = w dy alpha h,   dalpha = sum w dy x h,   ds = sum w dy h
+        dw = sum dy erf(alpha x + s),   db = sum dy
 
     >>> x = torch.tensor([0.0, 1.0, 2.0])
     >>> dx, dalpha, dshift = gradients.derf_backward(
@@ -186,7 +186,7 @@ def softcap_backward(grad_output: Tensor, input: Tensor, cap: float) -> tuple[Te
 
     [EQ-SOFTCAP-GRAD]
 
-    softcap = cap tanh(x / cap),   dx = dy (1 - tanh(x / cap)^2)
+        softcap = cap tanh(x / cap),   dx = dy (1 - tanh(x / cap)^2)
 
     >>> x = torch.tensor([0.0, 1.0, 8.0])
     >>> gradients.softcap_backward(torch.ones(3), x, cap=2.0)

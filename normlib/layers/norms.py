@@ -21,7 +21,9 @@ class LayerNorm(Affine):
     >>> layer(torch.tensor([1.0, 3.0, 5.0, 7.0]))
     tensor([-1.3416, -0.4472,  0.4472,  1.3416], grad_fn=<AddBackward0>)
 
-    Args: as torch.nn.LayerNorm. normalized_shape: the trailing dimensions, an int for one of them.
+    Args:
+        normalized_shape: the trailing dimensions, an int for one of them.
+        eps, elementwise_affine, bias, device, dtype: as in torch.nn.LayerNorm.
         fused: the same results from normlib.fused, with less memory and traffic.
     Raises: ValueError (eps); in the call as functional.layer_norm.
     Source: Ba, Kiros & Hinton 2016, section 3.
@@ -72,7 +74,10 @@ class RMSNorm(Affine):
     >>> layer(torch.tensor([1.0, 3.0, 5.0, 7.0]))
     tensor([0.2182, 0.6547, 1.0911, 1.5275], grad_fn=<MulBackward0>)
 
-    Args: as torch.nn.RMSNorm. eps=None: the machine epsilon of the dtype computed in.
+    Args:
+        normalized_shape: the trailing dimensions, an int for one of them.
+        eps: None means the machine epsilon of the dtype computed in.
+        elementwise_affine, device, dtype: as in torch.nn.RMSNorm.
         fused: the same results from normlib.fused, with less memory and traffic.
     Raises: ValueError (eps); in the call as functional.rms_norm.
     Source: Zhang & Sennrich 2019, section 3.
@@ -119,7 +124,8 @@ class GroupNorm(Affine):
     >>> layer(torch.tensor([[1.0, 3.0, 5.0, 9.0]]))
     tensor([[-1.0000,  1.0000, -1.0000,  1.0000]], grad_fn=<AddBackward0>)
 
-    Args: as torch.nn.GroupNorm.
+    The arguments are those of torch.nn.GroupNorm.
+
     Raises: ValueError (eps, groups that do not divide the channels), ZeroDivisionError (num_groups
         0, as torch); in the call as functional.group_norm.
     Source: Wu & He 2018, section 3.1.
@@ -280,8 +286,9 @@ class BatchNorm1d(_BatchNorm):
     >>> layer.running_mean, layer.running_var
     (tensor([0.4000]), tensor([1.5667]))
 
-    Args: as torch.nn.BatchNorm1d. Parameters: weight, bias (num_features). Buffers: running_mean,
-        running_var (num_features), num_batches_tracked.
+    The arguments are those of torch.nn.BatchNorm1d. Parameters are weight and bias (num_features),
+    buffers running_mean and running_var (num_features) and num_batches_tracked.
+
     Raises: ValueError (eps, momentum); in the call ValueError (rank) and as functional.batch_norm.
     Source: Ioffe & Szegedy 2015, Algorithms 1 and 2.
     """
@@ -363,7 +370,8 @@ class InstanceNorm1d(_InstanceNorm):
     tensor([[[-1.0000,  1.0000],
              [-1.0000,  1.0000]]])
 
-    Args: as torch.nn.InstanceNorm1d.
+    The arguments are those of torch.nn.InstanceNorm1d.
+
     Raises: ValueError (eps, momentum); in the call ValueError (rank, channels), as
         functional.instance_norm.
     Source: Ulyanov, Vedaldi & Lempitsky 2016.

@@ -27,7 +27,7 @@ def plant(path, cell, words):
 
 @pytest.fixture(scope="module")
 def complaints(tmp_path_factory):
-    """What the build says of one lesson with five faults and a reference page with one."""
+    """What the build says of one lesson with five faults and two reference pages with one each."""
     notebooks = tmp_path_factory.mktemp("course") / "notebooks"
     shutil.copytree(ROOT / "notebooks" / "reference", notebooks / "reference")
     (notebooks / "solutions").mkdir()
@@ -41,6 +41,9 @@ def complaints(tmp_path_factory):
     plant(lesson, "remember", "![a picture](reference/nothing.png)")
     terms = notebooks / "reference" / "glossary.md"
     terms.write_text(terms.read_text("utf-8") + f"\nSee {MISSING}.\n", "utf-8")
+    # a formula that a docstring of the library cites
+    equations = notebooks / "reference" / "equations.md"
+    equations.write_text(equations.read_text("utf-8").replace("### EQ-ISRU ", "### "), "utf-8")
     return "\n".join(web.build(notebooks, notebooks.parent / "build"))
 
 
@@ -53,6 +56,7 @@ def complaints(tmp_path_factory):
         "reference/nowhere.md",
         "A999",
         "reference/nothing.png",
+        "docstring of normlib.functional.pointwise.isru",
     ],
 )
 def test_each_fault_is_named(complaints, named):
