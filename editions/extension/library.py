@@ -15,6 +15,8 @@ SECTION = re.compile(r"^(Args|Returns|Raises|Source): *", re.M)
 TAGS = re.compile(rf"(?:\[{TAG}\]\s*)+")
 MARKUP = re.compile(r"[\\*`|]|_(?!\w)")
 NAME = re.compile(rf"(?<![\w.-])(?:(?:{'|'.join(ROOMS)})\.[A-Za-z]\w*|{TAG})(?![\w-])")
+SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.S)
+LIST = re.compile(r"<(/?)d[ld]>")
 
 
 def restyle(app, what, name, obj, options, lines):
@@ -57,8 +59,15 @@ def with_colons(app, what, name, obj, options, lines):
     lines[:] = [line.replace("** -- ", "**: ", 1) for line in lines]
 
 
+def spoken_signature(app, pagename, templatename, context, doctree):
+    """Sphinx writes arguments as definitions without terms; a screen reader wants lines."""
+    body = context.get("body", "")
+    context["body"] = SIGNATURE.sub(lambda found: LIST.sub(r"<\1span>", found[0]), body)
+
+
 def setup(app):
     app.setup_extension("sphinx.ext.viewcode")
     app.setup_extension("sphinx.ext.napoleon")  # with autodoc
     app.connect("autodoc-process-docstring", restyle, priority=400)
+    app.connect("html-page-context", spoken_signature)
     app.connect("autodoc-process-docstring", with_colons, priority=600)  # napoleon has 500
