@@ -157,7 +157,7 @@ def lesson_table(lessons: list[Notebook]) -> str:
 def readme_picture() -> str:
     """The first picture of the README, with its alt text."""
     readme = (ROOT / "README.md").read_text("utf-8")
-    alt, path = re.search(r"^!\[(.+?)\]\(notebooks/(\S+)\)$", readme, re.M).groups()
+    alt, path = re.findall(r"^!\[(.+?)\]\(notebooks/(\S+)\)$", readme, re.M)[0]
     return f"![{alt}]({path})"
 
 

@@ -3,9 +3,11 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import UnionType
 
 from normcourse import atomic
 
+Kind = type | UnionType
 OPTIONAL = type(None)  # a field that may be null: float | OPTIONAL
 
 
@@ -41,8 +43,8 @@ def damaged(path: Path, what: str) -> RecordError:
     return RecordError(f"{path.name} is damaged: {what}. Move {path.name} away to start anew.")
 
 
-def expect(part: object, kinds: Mapping[str, type], where: str) -> None:
-    """RecordError unless `part` is an object with just these fields, each of its kind.
+def expect(part: object, kinds: Mapping[str, Kind], where: str) -> Mapping:
+    """The part itself; RecordError unless it is an object with these fields, each of its kind.
 
     A number that stands for float may be written as an integer; a bool is no number.
     """
@@ -56,6 +58,7 @@ def expect(part: object, kinds: Mapping[str, type], where: str) -> None:
         fits = kind is bool if is_bool else isinstance(value, kind)
         if not fits:
             raise RecordError(f"{where} has {name} {_short(value)}, expected {_name(kind)}")
+    return part
 
 
 def _name(kind: object) -> str:

@@ -98,13 +98,14 @@ def _of(library, op: str) -> Callable:
 
 def truth(op: str) -> Callable:
     """What float64 inputs are given to: torch's own norms, and the curves written out."""
-    return {
+    functions: dict[str, Callable] = {
         "layer_norm": _of(F, "layer_norm"),
         "rms_norm": _of(F, "rms_norm"),
         "dyt": lambda x, w, b, p: torch.tanh(p * x) * w + b,
         "dyisru": lambda x, w, b, p: x * (x * x + p) ** -0.5 * w + b,
         "rsqrt": lambda x: x**-0.5,
-    }[op]
+    }
+    return functions[op]
 
 
 def contenders(op: str, absent: dict[str, str], *, compiled: bool) -> dict[str, Callable]:
@@ -167,7 +168,7 @@ PACKAGES = {"liger": ("liger_kernel.transformers.functional", _liger), "quack": 
 
 def field(
     case: Case, absent: dict[str, str], *, compiled: bool
-) -> tuple[dict[str, Callable], object]:
+) -> tuple[dict[str, Callable], Callable | dict[str, Callable]]:
     """(candidates, reference) of a case;
     "all" puts every norm into one measurement, for paired ratios.
     """

@@ -68,7 +68,8 @@ def unpack(package: Path, files: dict[str, str], goal: Path) -> None:
                 name = target + Path(member.name).name if target.endswith("/") else target
                 path = goal / name
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(archive.extractfile(member).read())
+                if content := archive.extractfile(member):  # None for a folder
+                    path.write_bytes(content.read())
 
 
 if __name__ == "__main__":

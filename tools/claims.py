@@ -54,8 +54,8 @@ def link(place: str) -> str:
         path, _, name = place.partition("::")
         return f"[`{name}`](../../{path})"
     number, _, cell = place.partition(" ")
-    path = lessons().get(number)
-    return f"[{number} `{cell}`](../{path.name})" if path else f"{number} `{cell}`"
+    lesson = lessons().get(number)
+    return f"[{number} `{cell}`](../{lesson.name})" if lesson else f"{number} `{cell}`"
 
 
 def row(claim: dict) -> str:

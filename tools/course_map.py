@@ -46,7 +46,7 @@ def drawing(page: str) -> str:
     """The map as SVG: the main road from top to bottom, side lessons at the right of theirs."""
     shapes = []
     y = MARGIN
-    main_y = None  # where the last lesson of the main road stands
+    main_y = y  # where the last lesson of the main road stands
     row_is_free = True
     for number, letter, question, name in lessons(page):
         title = f"{number}{letter} {name.replace('_', ' ')}"
@@ -60,7 +60,7 @@ def drawing(page: str) -> str:
             shapes.append(box(SIDE, y, "side", title, question))
             row_is_free = False
             continue
-        if main_y is not None:
+        if shapes:
             y += HEIGHT + GAP
             axis = MARGIN + BOX // 2
             shapes.append(f'<path d="M{axis} {main_y + HEIGHT} V{y}"/>')

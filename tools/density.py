@@ -65,11 +65,11 @@ def code_tokens(source: str) -> list[tokenize.TokenInfo]:
 
 
 def docstring_lines(source: str) -> set[int]:
-    lines = set()
+    lines: set[int] = set()
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Expr(value=ast.Constant(value=str())):
-                lines.update(range(node.lineno, node.end_lineno + 1))
+                lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return lines
 
 

@@ -71,8 +71,9 @@ def constraints() -> Path:
 
 
 def pip(*arguments):
-    command = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "-c", constraints()]
-    if subprocess.run([*command, *arguments], cwd=ROOT).returncode:
+    install = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install"]
+    command = [*install, "-c", str(constraints()), *arguments]
+    if subprocess.run(command, cwd=ROOT).returncode:
         sys.exit(
             f"Installing {arguments[-1]} failed: "
             "mend what pip says above (often network or disk space, or "

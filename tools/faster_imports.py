@@ -6,5 +6,7 @@ cannot be imported, and None says so.
 """
 
 import sys
+from types import ModuleType
+from typing import cast
 
-sys.modules.setdefault("rfc3987_syntax", None)
+sys.modules.setdefault("rfc3987_syntax", cast(ModuleType, None))

@@ -209,7 +209,7 @@ def placed(placement: str, train: dict, rates: list[float], nudged: dict | None 
 
 
 # Between the rates that Post-LN bears and those that it does not, its training is chaotic.
-CHAOS = {"norms": ["layer_norm"], "seeds": FIVE}
+CHAOS: dict = {"norms": ["layer_norm"], "seeds": FIVE}
 for placement in ("pre", "post", "output", "sandwich"):
     short = nudge(**CHAOS, lr=1e-2) if placement == "post" else None
     long = nudge(**CHAOS, lr=1e-2, count=3) if placement == "post" else None

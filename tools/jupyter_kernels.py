@@ -19,6 +19,7 @@ import sys
 import uuid
 from functools import cache
 from threading import Lock
+from typing import cast
 
 from jupyter_client.provisioning import LocalProvisioner
 
@@ -66,9 +67,10 @@ class ForkingProvisioner(LocalProvisioner):
         split = cmd.index("-m")  # python [options] -m ipykernel_launcher [arguments]
         environment = frozenset(kwargs["env"].items())
         warm = warm_process(tuple(cmd[:split]), environment)
-        self.process = warm.fork(cmd[split + 2 :], kwargs["cwd"])
-        self.pid = self.process.pid
-        self.pgid = self.process.pid
+        process = warm.fork(cmd[split + 2 :], kwargs["cwd"])
+        self.process = cast(subprocess.Popen, process)
+        self.pid = process.pid
+        self.pgid = process.pid
         self.cwd = kwargs["cwd"]
         return self.connection_info
 
@@ -99,6 +101,7 @@ class WarmProcess:
 
     def fork(self, arguments: list[str], folder: str) -> "ForkedProcess":
         with self.lock:
+            assert self.process.stdout is not None  # a pipe, as __init__ asked for
             print(json.dumps([arguments, folder]), file=self.process.stdin, flush=True)
             answer = self.process.stdout.readline()
         if not answer:
@@ -186,7 +189,8 @@ def become_kernel(arguments: list[str], folder: str) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     numpy.random.seed()  # a seed of its own, as at import; Python's random does it itself
     torch.default_generator.seed()
-    sys.argv = [importlib.util.find_spec("ipykernel_launcher").origin, *arguments]
+    launcher = importlib.util.find_spec("ipykernel_launcher")
+    sys.argv = [str(launcher and launcher.origin), *arguments]
     kernelapp.launch_new_instance()
 
 

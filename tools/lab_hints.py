@@ -5,6 +5,7 @@ a lesson that an update renewed says where the reader's answers are.
 import ast
 import json
 import os
+import sys
 from pathlib import Path
 
 KEPT = "An update renewed this lesson. What you had written in it is kept beside it: {}."
@@ -63,9 +64,9 @@ def print_once(shell, line: str) -> None:
 
 def install() -> None:
     """Only in IPython: plain Python reads PYTHONSTARTUP as well."""
-    try:
-        shell = get_ipython()
-    except NameError:
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is None:
         return
     shell.set_custom_exc((NameError,), show_with_hint)
     if kept := kept_copies(Path(os.environ.get("JPY_SESSION_NAME", ""))):

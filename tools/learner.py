@@ -90,7 +90,7 @@ def _noting(news: News, name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        news.unwritten[name] = error.errno
+        news.unwritten[name] = error.errno or errno.EIO
 
 
 def _renew_one(target: Path, name: str, content: bytes, given: dict, news: News) -> None:
@@ -164,11 +164,11 @@ def set_aside_damaged(target: Path) -> list[str]:
             continue
         except (OSError, ValueError):
             try:
-                kept = path.rename(_free_name(path, "damaged"))
+                moved = path.rename(_free_name(path, "damaged"))
             except OSError as error:
                 kept = f"itself ({error.strerror})"
             else:
-                kept = _shown(target, kept.name)
+                kept = _shown(target, moved.name)
             lines.append(
                 f"{_shown(target, name)}, the list of {what}, is damaged: it is kept as {kept}, "
                 "and a new one begins."

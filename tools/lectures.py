@@ -36,16 +36,19 @@ def draft(decks: list[Path], notebooks: Path, work: Path, *options: str) -> list
     names = [f"lectures/{deck.stem}" for deck in decks]
     lines = ["# Drafts", "", "```{toctree}", *names, "```", ""]
     (source / "index.md").write_text("\n".join(lines), "utf-8")
-    options = ["-D", f"course_notebooks={notebooks}", *options]
-    complaints = web.sphinx(source, work / "draft", work / "draft-doctrees", *options)
+    settings = ["-D", f"course_notebooks={notebooks}", *options]
+    complaints = web.sphinx(source, work / "draft", work / "draft-doctrees", *settings)
     return [line.replace(f"{source}/", "") for line in complaints]
 
 
 def print_decks(site: Path, target: Path) -> list[Path]:
     """Each deck as a PDF, one slide a page, and as a handout with the notes between the slides."""
+    program = find_chromium()
+    if program is None:
+        sys.exit("No PDFs: there is no Chromium (on Debian: apt install chromium).")
     target.mkdir(parents=True, exist_ok=True)
     made = []
-    with Browser(find_chromium()) as browser:
+    with Browser(program) as browser:
         tab = browser.tab().size(1280, 720)
         for deck in sorted(site.glob("lectures/*.html")):
             for ending, view in KINDS.items():
@@ -82,8 +85,6 @@ def main() -> None:
     stop_at(web.build())
     for deck in sorted(web.SITE.glob("lectures/*.html")):
         print(f"open {deck}")
-    if find_chromium() is None:
-        sys.exit("No PDFs: there is no Chromium (on Debian: apt install chromium).")
     for path in print_decks(web.SITE, PDFS):
         print(f"open {path}")
 

@@ -69,6 +69,8 @@ def stated(path: Path) -> tuple[int, int] | None:
 def fault(path: Path) -> str | None:
     """What is wrong with the minutes that a title states."""
     said = stated(path)
+    if said is None:
+        return f"{path.name}: the title does not say its minutes in the words of tools/minutes.py"
     computed = of_lesson(path)
     for name, minutes, title in zip(
         ("core", "whole"), (computed.core, computed.whole), said, strict=True

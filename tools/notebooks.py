@@ -119,9 +119,9 @@ def renew(path: Path, *, live: bool = False, tick=lambda: None) -> str | None:
     """
     before = path.read_bytes()
     stored, notebook = (nbformat.reads(before.decode(), as_version=4) for _ in range(2))
-    error = execute(notebook, path.resolve().parent, tick)
-    if error:
-        return f"{path}, {error}"
+    failure = execute(notebook, path.resolve().parent, tick)
+    if failure:
+        return f"{path}, {failure}"
     if not live:
         keep_live_outputs(notebook.cells, stored.cells)
     for cell in notebook.cells:
@@ -156,10 +156,10 @@ def main() -> int:
         return 1
     with tqdm(total=total, unit="cell", disable=None) as bar, ThreadPoolExecutor(WORKERS) as pool:
         results = pool.map(lambda path: renew(path, live=arguments.live, tick=bar.update), paths)
-        errors = [error for error in results if error]
-    for error in errors:
-        print(error, end="\n\n", file=sys.stderr)
-    return 1 if errors else 0
+        complaints = [complaint for complaint in results if complaint]
+    for complaint in complaints:
+        print(complaint, end="\n\n", file=sys.stderr)
+    return 1 if complaints else 0
 
 
 if __name__ == "__main__":

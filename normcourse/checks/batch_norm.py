@@ -200,7 +200,7 @@ def _inputs(*shape: int, seed: int = 1) -> tuple[Tensor, ...]:
     generator = torch.Generator().manual_seed(seed)
     x, *vectors = (
         torch.randn(size, dtype=torch.float64, generator=generator)
-        for size in (shape, *[shape[1]] * 4)
+        for size in (shape, *[shape[1:2]] * 4)
     )
     return 2 * x + 1, vectors[0], vectors[1].exp(), vectors[2], vectors[3]
 

@@ -143,7 +143,7 @@ def dyt_backward(student: Callable) -> None:
     [EQ-DYT-GRAD]
     """
     cases = [_backward_case(3, 5, 0.7, 2.0), _backward_case(6, 4, 1.3, 0.6)]
-    slips = {}
+    slips: dict[str, Callable] = {}
     for part, table in enumerate((DX, DALPHA, DWEIGHT, DBIAS)):
         slips |= {text: _backward_slip(part, wrong) for text, wrong in table.items()}
     names = ("dx", "dalpha", "dweight", "dbias")

@@ -4,7 +4,7 @@ Each table below maps what a check says to the wrong formula that earns it.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from statistics import mean
 from types import SimpleNamespace
@@ -358,9 +358,13 @@ def _cheapest(low: Callable, by: Callable = torch.mean) -> Callable:
     def choose(results: dict, costs: dict, t: float, margin: float) -> str:
         best = _best_of(results, by)
         fine = [n for n in results if n == best or low(results[n] - results[best], t) > -margin]
-        return min(fine, key=costs.get)
+        return _least(fine, costs)
 
     return choose
+
+
+def _least(names: Iterable[str], costs: dict) -> str:
+    return min(names, key=lambda name: costs[name])
 
 
 def _low(d: Tensor, t: float) -> Tensor:
@@ -378,14 +382,14 @@ def _with_low(low: Callable) -> Callable:
     def choose(results: dict, costs: dict, t: float, margin: float) -> str:
         best = _best_of(results)
         fine = [n for n in results if n == best or low(results[n], results[best], t) > -margin]
-        return min(fine, key=costs.get)
+        return _least(fine, costs)
 
     return choose
 
 
 def _against_the_second(results: dict, costs: dict, t: float, margin: float) -> str:
     fine = _qualify(results, _second(results), lambda d: _low(d, t) > -margin)
-    return min({*fine, _second(results)}, key=costs.get)
+    return _least({*fine, _second(results)}, costs)
 
 
 def _of_those_shown(pick: Callable) -> Callable:
@@ -403,13 +407,14 @@ def _sorted_first(results: dict, *others) -> str:
 
 
 BUILT_IN = intervals.built_in(seeds=(5, 10), ts=(2.262, T))
-CHOICES = {message: _with(half) for message, half in (intervals.HALVES | BUILT_IN).items()} | {
-    "that is the cheapest of all, whatever it can do.": lambda results, costs, *_: min(
-        costs, key=costs.get
+CHOICES: dict[str, Callable] = {
+    **{message: _with(half) for message, half in (intervals.HALVES | BUILT_IN).items()},
+    "that is the cheapest of all, whatever it can do.": (
+        lambda results, costs, *_: _least(costs, costs)
     ),
     "its interval holds 0, and its low end is far below: 'no difference seen' is not 'equal'.": (
-        lambda results, costs, t, margin: min(
-            _qualify(results, _best_of(results), lambda d: _low(-d, t) < 0), key=costs.get
+        lambda results, costs, t, margin: _least(
+            _qualify(results, _best_of(results), lambda d: _low(-d, t) < 0), costs
         )
     ),
     "its HIGH end lies above -margin; the low end has to.": _cheapest(lambda d, t: -_low(-d, t)),
@@ -465,7 +470,7 @@ def choose(student) -> None:
     calls(student, _cheapest(_low), *cases, slips=CHOICES, what="the choice")
 
 
-FIELDS = {
+FIELDS: dict[str, type | tuple[type, ...]] = {
     "question": str,
     "setting": str,
     "contenders": (list, tuple),

@@ -4,6 +4,7 @@ SLIPS tables map what a check says to the wrong formula that earns it.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import sympy
 import torch
@@ -146,16 +147,14 @@ def _backward(dy, x, w, eps, gain_outside=False, square=False, numerator=False, 
     return (dx / r if square else dx), dw
 
 
-PLANTED = {
-    "gain_outside: your gains are too much alike": lambda *case: _backward(
-        *case, gain_outside=True
-    ),
+PLANTED: dict[str, Callable] = {
+    "gain_outside: your gains are too much alike": partial(_backward, gain_outside=True),
     "no_eps: your eps is too small beside the squares of your rows": lambda dy, x, w, eps: (
         _backward(dy, x, w, 0.0)
     ),
-    "by_the_square: your rows have a size of nearly 1": lambda *case: _backward(*case, square=True),
-    "x_for_xhat: your rows have a size of nearly 1": lambda *case: _backward(*case, numerator=True),
-    "no_sum: you have one row only": lambda *case: _backward(*case, rows=False),
+    "by_the_square: your rows have a size of nearly 1": partial(_backward, square=True),
+    "x_for_xhat: your rows have a size of nearly 1": partial(_backward, numerator=True),
+    "no_sum: you have one row only": partial(_backward, rows=False),
 }
 
 
@@ -311,7 +310,7 @@ def rms_norm_function(student) -> None:
 
 
 def _returned_by_backward(student, case: dict) -> tuple:
-    returned = []
+    returned: list = []
 
     class Watched(student):
         @staticmethod

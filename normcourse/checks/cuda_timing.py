@@ -203,7 +203,7 @@ def _in_float32(student: Callable) -> None:
     given = (wide[:, :5].contiguous(), wide[:, :5])
     gots = []
     wants = []
-    slips = {}
+    slips: dict[str, list] = {}
     for x in given:
         before = x.clone()
         gots.append(student(x, weight.clone(), bias.clone(), eps))

@@ -279,12 +279,14 @@ def _restless(depth: int, width: int, seed: int) -> nn.Module:
     """A network as training leaves it: with gains, biases and sizes of its own."""
     net = training.transformer(layers.RMSNorm, depth=depth, width=width, heads=2, seed=seed)
     with torch.no_grad():
-        for block in net[3:-3]:  # the stream grows from norm to norm
+        blocks = [module for module in net if isinstance(module, training.Block)]
+        for block in blocks:  # the stream grows from norm to norm
             writer = [m for m in block.branch.modules() if isinstance(m, nn.Linear)][-1]
             writer.weight.mul_(4)
         for number, module in enumerate(net.modules()):
             if isinstance(module, layers.RMSNorm):
-                module.weight.copy_(1.5 + 0.3 * draw(width, seed=30 + number))
+                for gain in module.parameters():
+                    gain.copy_(1.5 + 0.3 * draw(width, seed=30 + number))
     return net
 
 
@@ -315,7 +317,7 @@ def _converted(net: nn.Module, pictures: Tensor, **wrong) -> nn.Module:
     """The net with DyT in it; `wrong` replaces alpha or gain, functions of what is known."""
     known: Iterator[SimpleNamespace] = iter(_known(net, pictures))
 
-    def new(norm: nn.Module) -> nn.Module:
+    def new(norm) -> nn.Module:
         v = next(known)
         alpha = wrong.get("alpha", lambda v: 1 / (v.rho * v.root))(v)
         gain = wrong.get("gain", lambda v: v.gain * v.root)(v)
@@ -329,9 +331,9 @@ def _converted(net: nn.Module, pictures: Tensor, **wrong) -> nn.Module:
 @torch.no_grad()
 def _known(net: nn.Module, pictures: Tensor) -> list[SimpleNamespace]:
     """Of each norm, in order: the size of its rows, of the first norm's rows, the gain, ..."""
-    found = []
+    found: list[SimpleNamespace] = []
 
-    def note(norm: nn.Module, inputs: tuple) -> None:
+    def note(norm, inputs: tuple) -> None:
         rows = inputs[0]
         rho = rows.square().mean().sqrt().item()
         first = found[0].rho if found else rho

@@ -1,5 +1,7 @@
 """Checks of lesson 06b, a fair comparison: one per exercise."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn.functional import softsign
@@ -15,7 +17,7 @@ def fair(student) -> None:
     """student(curve, x, y, new_x, new_y) -> the error of the fitted layer on the new rows."""
     # tanh and ISRU are near to each other: neither case is the ISRU of who ignores the argument
     cases = [_fair_case(60, 4, torch.tanh, seed=0), _fair_case(80, 5, softsign, seed=10)]
-    slips = {
+    slips: dict[str, Callable] = {
         "you score on the rows that you fitted to; new rows are the test.": (
             lambda curve, x, y, new_x, new_y: _fair(curve, x, y, x, y)
         ),
@@ -128,7 +130,7 @@ def _line(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return w, y.mean(0) - w * h.mean(0)
 
 
-def _knee_of(curve, x: Tensor, y: Tensor) -> float:
+def _knee_of(curve, x: Tensor, y: Tensor) -> Tensor:
     def loss(knee):
         w, b = _line(curve(x / knee), y)
         return float(measures.relative_error(w * curve(x / knee) + b, y))

@@ -5,6 +5,7 @@ SLIPS tables map what a check says to the wrong formula that earns it.
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import sympy
 import torch
@@ -387,10 +388,10 @@ def not_centred_before_the_mean(dy, x, weight, eps, dim):
 BEFORE = "that is the article's slip: the gain stands before the bracket and under the sum."
 CENTRE = "xhat is x - mean over s: here x was not centred."
 
-NORM = {
+NORM: dict[str, Callable] = {
     "the gain is missing; what reaches xhat is w dy.": norm_slip(g=lambda dy, w: dy),
-    BEFORE: lambda *case: published_slip(*case, of_mean=True),
-    BEFORE + " And the mean is that of g.": lambda *case: published_slip(*case, of_mean=False),
+    BEFORE: partial(published_slip, of_mean=True),
+    BEFORE + " And the mean is that of g.": partial(published_slip, of_mean=False),
     "subtract the mean of g, not that of dy.": gain_missing_in_the_mean,
     CENTRE: not_centred,
     CENTRE + " (Before the mean.)": not_centred_before_the_mean,
@@ -515,7 +516,7 @@ def _numbers(value, name: str) -> Tensor:
     if isinstance(value, Tensor):
         row = value.detach().flatten()
     elif isinstance(value, tuple | list) or hasattr(value, "tolist"):
-        row = [as_number(number) for number in list(value)]
+        row = torch.tensor([as_number(number) for number in list(value)], dtype=torch.float64)
     else:
         raise Slip(f"{name} is {describe(value)}, expected a list or a tensor of numbers.")
     row = torch.as_tensor(row, dtype=torch.float64)

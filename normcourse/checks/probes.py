@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from unittest import mock
 
@@ -84,15 +85,15 @@ def calls(
         raise ValueError(
             f"calls needs at least two cases, got {len(cases)}: one can be met by chance."
         )
-    cases = [*cases[:-1], {name: _strided(value) for name, value in cases[-1].items()}]
+    given = [*cases[:-1], {name: _strided(value) for name, value in cases[-1].items()}]
     names = (what,) if isinstance(what, str) else what
 
     def flat(function: Callable, seen: list) -> list:
         results = [function(*case.values()) for case in seen]
         return results if isinstance(what, str) else [part for parts_ in results for part in parts_]
 
-    gots, failure = _results(student, cases, what)
-    seen = cases[: len(gots) // len(names)]
+    gots, failure = _results(student, given, what)
+    seen = given[: len(gots) // len(names)]
     wants = flat(reference, seen)
     wrong = {message: flat(slip, seen) for message, slip in (slips or {}).items()}
     if len(seen) > 1:
@@ -112,7 +113,7 @@ def _results(
 
     An error in the first case is not caught: there is nothing to compare then.
     """
-    gots = []
+    gots: list = []
     for case in cases:
         try:
             got = call(student, **case)
@@ -228,7 +229,7 @@ def only_looked_at(net: nn.Module, advice: str = "only look at it") -> Iterator[
 
 def _everything_of(net: nn.Module) -> dict[str, object]:
     """{what: value}: modes, hooks, weights, buffers, requires_grad and gradients of all parts."""
-    found = {}
+    found: dict[str, object] = {}
     for name, module in net.named_modules():
         part = f"of {name}" if name else "of the whole"
         found[f"the kind {part}"] = type(module).__name__
@@ -301,7 +302,7 @@ class _Watch(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.used = set()
+        self.used: set[str] = set()
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         name = getattr(function, "__name__", "")
@@ -320,14 +321,12 @@ class _Watch(TorchFunctionMode):
 
 def _is_inside(package: str) -> bool:
     """Whether a function of the package is among the callers, up to the student's code."""
-    frame = sys._getframe(2)
-    while frame is not None:
+    for frame, _ in traceback.walk_stack(sys._getframe(2)):
         name = frame.f_globals.get("__name__", "")
         if name == __name__:
             return False
         if name.split(".")[0] == package:
             return True
-        frame = frame.f_back
     return False
 
 

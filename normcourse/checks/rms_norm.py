@@ -109,10 +109,10 @@ def convert(student) -> None:
                 text: _logits(_converted(weights, **wrong), x, _rescaled)
                 for text, wrong in CONVERT_SLIPS.items()
             }
-            expect(_logits(got, x, _rescaled), want, slips, "the tensor of the logits")
+            expect(_logits(list(got), x, _rescaled), want, slips, "the tensor of the logits")
 
 
-CONVERT_SLIPS = {
+CONVERT_SLIPS: dict[str, dict] = {
     "the weights are as they were: centre what each writer writes.": {"writers": ()},
     "the first matrix is a writer, too: it starts the stream.": {"writers": ("second",)},
     "the second matrix of each block writes to the stream: centre it.": {"writers": ("first",)},

@@ -263,7 +263,7 @@ def _share_differing(a: Tensor, b: Tensor) -> float:
     return (a != b).double().mean().item()
 
 
-NETWORK_SLIPS = {
+NETWORK_SLIPS: dict[str, dict] = {
     "the layers are swapped, and nothing is folded: centre everything that writes to the stream, "
     "and pass each norm's bias on to its reader.": {"writers": (), "biases": False},
     "the writers are not centred: embed, positions, and the last Linear of each branch.": {
@@ -318,7 +318,7 @@ def _restless(net: nn.Module, seed: int) -> nn.Module:
 
 @torch.no_grad()
 def _converted(
-    net: nn.Module,
+    net,
     *,
     writers: tuple = ("embed", "positions", "branches"),
     biases: bool = True,
@@ -359,12 +359,12 @@ def _converted(
         eps = {"eps": norm.eps} if keeps_eps else {}
         new = layers.RMSNorm(norm.normalized_shape, **eps)
         if gains:
-            new.weight.copy_(norm.weight)
+            new.load_state_dict({"weight": norm.weight})
         setattr(owner, name, new)
     return net
 
 
-def _ends(branch: nn.Module) -> tuple[nn.Linear, nn.Linear]:
+def _ends(branch) -> tuple[nn.Linear, nn.Linear]:
     """The layer that reads the stream, and the one that writes to it."""
     if isinstance(branch, training.Attention):
         return branch.qkv, branch.output

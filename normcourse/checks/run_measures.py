@@ -334,7 +334,7 @@ def judge(student) -> None:
     expect_all(gots, _words(cases), slips, _intervals(cases), columns=1)
 
 
-def _words(cases: list[dict], **wrong: Callable) -> list[str]:
+def _words(cases: list[dict], **wrong) -> list[str]:
     return [word for case in cases for word in _judged(**case, **wrong).values()]
 
 

@@ -62,7 +62,7 @@ def points_of(expressions: Iterable) -> dict[str, list[float]]:
     A symbol that one of them declares positive or an integer gets such values.
     """
     symbols = sorted((s for e in expressions for s in e.free_symbols), key=lambda s: s.name)
-    by_name = {}
+    by_name: dict[str, list] = {}
     for symbol in symbols:
         by_name.setdefault(symbol.name, []).append(symbol)
     return {name: _values_of_symbol(same) for name, same in by_name.items()}

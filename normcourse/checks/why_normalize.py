@@ -226,7 +226,7 @@ def _spread_slips(spread: float, size: float, rows: int) -> dict[str, float]:
 
 
 def _profile(net, x, digits, ends, *, end=-1, before=False, chained=True) -> dict[str, list[float]]:
-    found = {name: [] for name in LISTS + SLIPS}
+    found: dict[str, list[float]] = {name: [] for name in LISTS + SLIPS}
     h = x
     for part in net[:end]:
         entered = h

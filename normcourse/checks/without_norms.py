@@ -1,6 +1,8 @@
 """Checks of lesson 06a, networks without norms: one per exercise."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -142,16 +144,15 @@ def derf_backward(student) -> None:
 
 
 def _derf_case(*shape: int) -> dict:
-    number = {"dtype": torch.float64}
     return {
         "dy": draw(*shape),
         "x": draw(*shape, seed=1),
-        "alpha": torch.tensor(0.7, **number),
-        "shift": torch.tensor(0.3, **number),
+        "alpha": torch.tensor(0.7, dtype=torch.float64),
+        "shift": torch.tensor(0.3, dtype=torch.float64),
     }
 
 
-def _derf(dy: Tensor, x: Tensor, alpha: Tensor, shift: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _derf(dy: Tensor, x: Tensor, alpha: Tensor, shift: Tensor) -> tuple[Tensor, ...]:
     return gradients.derf_backward(dy, x, alpha, shift)[:3]
 
 
@@ -277,12 +278,10 @@ def clip_by_unit(student) -> None:
     """student(weight, grad, factor, least) -> the clipped gradient, row by row."""
     # the last limit is so low that the norm of the whole matrix is too long as well
     cases = [_clip_case(5, 4, 1.5), _clip_case(7, 3, 0.7), _clip_case(4, 6, 0.1)]
-    slips = {
+    slips: dict[str, Callable] = {
         "each row of the weight is one unit with its own two norms; "
-        "you take one norm of the matrix.": (lambda *case: _clipped(*case, dim=(0, 1))),
-        "a unit is a row: the weights of one output. You take columns.": (
-            lambda *case: _clipped(*case, dim=0)
-        ),
+        "you take one norm of the matrix.": partial(_clipped, dim=(0, 1)),
+        "a unit is a row: the weights of one output. You take columns.": partial(_clipped, dim=0),
         "clip only what is too long; shorter gradients stay as they are.": _always_scaled,
         "the weight's norm counts as `least` if it is smaller, or a row of zeros never learns.": (
             lambda weight, grad, factor, least: _clipped(weight, grad, factor, 0.0)

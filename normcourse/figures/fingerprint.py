@@ -5,7 +5,6 @@ chooses by itself are known from limits and scale, and only those that a lesson 
 """
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.collections import LineCollection, PathCollection, PolyCollection, QuadMesh
 from matplotlib.colors import to_hex, to_rgba
@@ -43,7 +42,7 @@ def fingerprint(figure: Figure) -> str:
     return "\n".join(lines)
 
 
-def _axes(ax: Axes):
+def _axes(ax):
     if ax.name == "3d":
         ax.figure.canvas.draw()  # projects the artists
     yield (
@@ -64,18 +63,18 @@ def _axes(ax: Axes):
         yield from (f"  {entry}" for entry in _legend(ax.get_legend()))
 
 
-def _title(ax: Axes) -> str:
+def _title(ax) -> str:
     return " ".join((ax.get_title("left") + ax.get_title() + ax.get_title("right")).split())
 
 
 # axes: limits and ticks
 
 
-def _axis_list(ax: Axes) -> list[Axis]:
+def _axis_list(ax) -> list[Axis]:
     return [ax.xaxis, ax.yaxis, ax.zaxis] if ax.name == "3d" else [ax.xaxis, ax.yaxis]
 
 
-def _axis(axis: Axis) -> str:
+def _axis(axis) -> str:
     """Its limits, in the order in which they are drawn, and the ticks that the lesson chose."""
     first, last = axis.get_view_interval()
     described = f"{axis.axis_name}: {_place(axis, first)} to {_place(axis, last)}"
@@ -130,17 +129,17 @@ def _rows(artist):
     if hasattr(artist, "get_data_3d"):
         return artist.get_data_3d()
     if isinstance(artist, Line2D):
-        return artist.get_xydata().T
+        return np.asanyarray(artist.get_xydata()).T
     if isinstance(artist, BarContainer):
         return np.array(
             [[bar.get_x(), bar.get_y(), bar.get_width(), bar.get_height()] for bar in artist]
         ).T
     if isinstance(artist, Quiver):
-        return [*artist.get_offsets().T, np.ravel(artist.U), np.ravel(artist.V)]
+        return [*np.asanyarray(artist.get_offsets()).T, np.ravel(artist.U), np.ravel(artist.V)]
     if isinstance(artist, AxesImage):
-        return [np.ravel(artist.get_array())]
+        return [np.asanyarray(artist.get_array()).ravel()]
     if isinstance(artist, QuadMesh):
-        return [*artist.get_coordinates().reshape(-1, 2).T]
+        return [*np.asanyarray(artist.get_coordinates()).reshape(-1, 2).T]
     if isinstance(artist, PathCollection):
         return np.ma.filled(artist.get_offsets(), np.nan).T
     if hasattr(artist, "get_paths") and artist.get_paths():  # bands, contours, error bars
@@ -154,7 +153,7 @@ def _look(artist):
     elif isinstance(artist, BarContainer):
         yield _colours([bar.get_facecolor() for bar in artist])
     elif isinstance(artist, AxesImage):
-        yield from _mapped(artist) if artist.get_array().ndim == 2 else ["colours"]
+        yield from _mapped(artist) if np.asanyarray(artist.get_array()).ndim == 2 else ["colours"]
         yield f"{artist.origin} extent {_numbers(artist.get_extent())}"
     elif getattr(artist, "get_array", lambda: None)() is not None:
         yield from _mapped(artist)

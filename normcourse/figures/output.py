@@ -55,12 +55,11 @@ def _check_sizes(figure: Figure) -> None:
         )
     figure.canvas.draw()  # ticks get their labels
     for text in figure.findobj(Text):
-        small = text.get_fontsize() < MIN_LABEL
-        if small and text.get_visible() and text.get_text().strip():
+        points = float(text.get_fontsize())
+        if points < MIN_LABEL and text.get_visible() and text.get_text().strip():
             raise ValueError(
-                f"{text.get_text()!r} has {text.get_fontsize():g} points, "
-                f"at least {MIN_LABEL} can be read:"
-                " leave fontsize out, and shorten the text where it does not fit."
+                f"{text.get_text()!r} has {points:g} points, at least {MIN_LABEL} can be read: "
+                "leave fontsize out, and shorten the text where it does not fit."
             )
 
 
@@ -71,8 +70,10 @@ def _panels(figure: Figure) -> list[list[int]]:
     scale = DPI / figure.dpi
     boxes = []
     for ax in figure.axes:
-        box = ax.get_tightbbox().extents * scale
-        left, bottom, right, top = (round(float(edge)) for edge in box)
+        box = ax.get_tightbbox()
+        if box is None:  # of axes that are not shown
+            continue
+        left, bottom, right, top = (round(float(edge) * scale) for edge in box.extents)
         boxes.append(
             [max(left, 0), max(height - top, 0), min(right, width), min(height - bottom, height)]
         )

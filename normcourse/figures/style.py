@@ -87,7 +87,7 @@ def line(
     colour, marker = _look(series)
     x = np.asarray(x, dtype=float)
     y = np.asarray(y, dtype=float)
-    style = {"color": colour, "marker": marker, "markevery": max(1, len(x) // 10)} | kwargs
+    style: dict = {"color": colour, "marker": marker, "markevery": max(1, len(x) // 10)} | kwargs
     ax.plot(x, y, **style)
     if spread is not None:
         low = np.asarray(spread[0], dtype=float)
@@ -112,13 +112,15 @@ def _look(series: str) -> tuple[str, str]:
 
 
 def _write(ax: Axes, label: str, end, at, colour) -> None:
-    style = {"color": ink(colour), "va": "center"}
+    dark = ink(colour)
     if at is None:
-        ax.annotate(label, end, xytext=(6, 0), textcoords="offset points", **style)
+        ax.annotate(label, end, (6, 0), textcoords="offset points", color=dark, va="center")
     else:
-        ax.text(*at, label, **style)
+        x, y = at
+        ax.text(x, y, label, color=dark, va="center")
 
 
 def ink(colour) -> str:
     """The colour, dark enough for text: a contrast of 4.5 on white or more."""
-    return to_hex([0.75 * channel for channel in to_rgb(colour)])
+    red, green, blue = (0.75 * channel for channel in to_rgb(colour))
+    return to_hex((red, green, blue))

@@ -66,14 +66,16 @@ def mean_field(
         biases.
     Source: Poole et al. 2016; Schoenholz et al. 2017.
     """
+
+    def mean_square(f: Callable[[Tensor], Tensor], root: Tensor) -> Tensor:
+        return weight_gain * normal_expectation(lambda z: f(root * z).square())
+
     q = [torch.tensor(start, dtype=torch.float64)]
     rates = []
     for _ in range(depth):
         root = q[-1].sqrt()
-        rates.append(
-            (weight_gain * normal_expectation(lambda z, r=root: slope(r * z).square())).sqrt()
-        )
-        q.append(weight_gain * normal_expectation(lambda z, r=root: function(r * z).square()))
+        rates.append(mean_square(slope, root).sqrt())
+        q.append(mean_square(function, root))
     return torch.stack(q), torch.stack(rates) if rates else q[0].new_empty(0)
 
 

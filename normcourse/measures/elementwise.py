@@ -124,7 +124,7 @@ def dyt_bounds(
     Source: derived from EQ-DYT.
     """
     gain = _largest(weight)
-    steepest = abs(alpha) * gain
+    steepest = (alpha.abs() if isinstance(alpha, Tensor) else abs(alpha)) * gain
     smoothness = TANH_BEND * alpha**2 / scale * gain
     return steepest, smoothness
 

@@ -43,7 +43,7 @@ class Judge:
     ) -> None:
         self.tolerance = tolerance
         self.one_truth = not isinstance(reference, Mapping)
-        references = {None: reference} if self.one_truth else reference
+        references: dict = dict(reference) if isinstance(reference, Mapping) else {None: reference}
         exact = tuple(x.double() if x.is_floating_point() else x for x in inputs)
         functions = {f for f in references.values() if f is not None}
         known = {f: outputs("reference", f(*exact)) for f in functions}
@@ -52,12 +52,13 @@ class Judge:
     def first_look(self, candidates: Mapping[str, Callable], inputs: tuple[Tensor, ...]) -> None:
         """TimingError unless all time the same pass, give like outputs and leave inputs alone."""
         _same({name: timed_pass(f) for name, f in candidates.items()}, "different passes")
-        kinds = {}
+        kinds: dict[str, list] = {}
         for name, candidate in candidates.items():
             got = _first_call(name, candidate, inputs)
-            kinds[name] = [(str(y.dtype), tuple(y.shape), y.requires_grad) for y in got]
-            if not self.one_truth:  # of different functions: as many outputs as each one has
-                kinds[name] = sorted({(dtype, grad) for dtype, _, grad in kinds[name]})
+            if self.one_truth:
+                kinds[name] = [(str(y.dtype), tuple(y.shape), y.requires_grad) for y in got]
+            else:  # of different functions: as many outputs as each one has
+                kinds[name] = sorted({(str(y.dtype), y.requires_grad) for y in got})
             self.error(name, got)
         _same(kinds, "outputs of different dtype, shape or requires_grad")
 

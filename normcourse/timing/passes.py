@@ -1,6 +1,7 @@
 """The passes of a function that are timed: forward, forward and backward, backward alone."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -9,6 +10,18 @@ from torch import Tensor
 def timed_pass(candidate: Callable) -> str:
     """Which pass a candidate is; the contenders of one measurement are all the same."""
     return getattr(candidate, "timed_pass", "plain call")
+
+
+@dataclass(frozen=True)
+class _Autograd:
+    """A candidate that goes through autograd: its call, its pass, what is made of a set before."""
+
+    call: Callable
+    timed_pass: str
+    prepare: Callable | None = None
+
+    def __call__(self, grad_output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+        return self.call(grad_output, *inputs)
 
 
 def forward_backward(f: Callable) -> Callable:
@@ -21,8 +34,7 @@ def forward_backward(f: Callable) -> Callable:
         output, leaves = _graph(f, inputs)
         return _used(torch.autograd.grad(output, leaves, grad_output, allow_unused=True))
 
-    both.timed_pass = "forward and backward through autograd"
-    return both
+    return _Autograd(both, "forward and backward through autograd")
 
 
 def backward_of(f: Callable) -> Callable:
@@ -45,9 +57,7 @@ def backward_of(f: Callable) -> Callable:
     def backward(grad_output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
         return prepare(grad_output, *inputs)()
 
-    backward.timed_pass = "backward through autograd"
-    backward.prepare = prepare
-    return backward
+    return _Autograd(backward, "backward through autograd", prepare)
 
 
 def _used(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:

@@ -126,7 +126,7 @@ def _check(stored: Mapping) -> None:
             raise RecordError(f"result {number} ({what}): {error}") from None
 
 
-def _origin(part: object, kinds: Mapping[str, type], where: str) -> None:
+def _origin(part: Mapping, kinds: Mapping[str, type], where: str) -> None:
     jsonfile.expect(part, kinds, where)
     empty = [name for name, value in part.items() if value == ""]
     _demand(not empty, f"{where} lacks {', '.join(empty)}")
@@ -134,7 +134,7 @@ def _origin(part: object, kinds: Mapping[str, type], where: str) -> None:
 
 def check_entry(one: object) -> None:
     """RecordError for an entry that cannot be: its form, its samples, or what they say."""
-    jsonfile.expect(one, ENTRY, "it")
+    one = jsonfile.expect(one, ENTRY, "it")
     _origin(one["conditions"], CONDITIONS, "its conditions")
     names = list(one["samples_us"])
     contenders = list(one["outputs"])
@@ -179,8 +179,9 @@ def _check_speeds(result: Result) -> None:
 
 
 def _is_time(value: object) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and 0 < value < math.inf
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 < value < math.inf
 
 
 def _demand(condition: bool, otherwise: str) -> None:

@@ -33,7 +33,7 @@ class Row:
     times: list[float]
     hosts: list[float]
     copies: list[float]
-    moved_bytes: int | None  # None: the empty call
+    moved_bytes: int  # 0: the empty call
     output: Output | None  # None: the copy and the empty call
 
     @cached_property
@@ -106,7 +106,7 @@ class Result:
             times=self.samples[name],
             hosts=hosts[name],
             copies=self.samples["copy"],
-            moved_bytes=None if name == "empty" else self.moved_bytes,
+            moved_bytes=0 if name == "empty" else self.moved_bytes,
             output=self.outputs.get(name),
         )
 
@@ -193,8 +193,8 @@ def _table(rows: Iterable[Row]) -> list[str]:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    is_empty = row.moved_bytes is None
-    no_error = row.output is None or row.output.error is None
+    is_empty = row.moved_bytes == 0
+    error = row.output.error if row.output else None
     return (
         row.name,
         in_words(row.median_s),
@@ -203,5 +203,5 @@ def _cells(row: Row) -> tuple[str, ...]:
         in_words(row.host_s),
         "" if is_empty else f"{row.gb_per_s:.4g}",
         "" if is_empty else f"{row.of_copy:.0%}",
-        "" if no_error else f"{row.output.error:.1e}",
+        "" if error is None else f"{error:.1e}",
     )

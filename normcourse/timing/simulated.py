@@ -52,12 +52,14 @@ class Device:
         self.cache = cache
         self.interrupt = interrupt
         self.cool = cool
-        self.log = []  # what was queued
-        self.spans = []  # the parts of the log between two marks that were read
+        self.log: list[str] = []  # what was queued
+        self.spans: list[
+            tuple[float, list[str]]
+        ] = []  # the parts of the log between two marks that were read
         self._host = 0.0  # what the host's clock shows
         self._free = 0.0  # when the queue will be empty
-        self._known = set()
-        self._cached = None
+        self._known: set[str] = set()
+        self._cached: str | None = None
         self._count = 0
         self._worked = 0.0  # seconds
 
@@ -145,9 +147,7 @@ class Driver(Device):
 
     def device(self, copy_s: float = 2e-5) -> Cuda:
         """The real Cuda class on this driver."""
-        cuda = Cuda(self, self.clock, place="cpu")
-        cuda.copy = lambda destination, source: self.hold(copy_s)
-        return cuda
+        return _SimulatedCuda(self, copy_s)
 
     def candidate(self, seconds: float, host_s: float | None = None) -> Callable:
         """x + 1, with a kernel of so many seconds, launched in so many of the host."""
@@ -180,6 +180,17 @@ class Driver(Device):
 
     def Event(self, enable_timing: bool) -> "_CudaEvent":
         return _CudaEvent(self)
+
+
+class _SimulatedCuda(Cuda):
+    """Cuda on a Driver, which a copy keeps busy for copy_s seconds and which copies nothing."""
+
+    def __init__(self, driver: Driver, copy_s: float) -> None:
+        super().__init__(driver, driver.clock, place="cpu")
+        self.copy_s = copy_s
+
+    def copy(self, destination: Tensor, source: Tensor) -> None:
+        self.driver.hold(self.copy_s)
 
 
 class _CudaEvent:

@@ -34,13 +34,14 @@ class Traffic:
             + 1
         )
         last = first + span * tensor.element_size()
-        return tuple(
-            sum(
+
+        def inside(some: list[tuple[np.ndarray, int]]) -> int:
+            return sum(
                 int(((addresses >= first) & (addresses < last)).sum()) * nbytes
                 for addresses, nbytes in some
             )
-            for some in (self.loads, self.stores)
-        )
+
+        return inside(self.loads), inside(self.stores)
 
 
 @contextmanager

@@ -22,11 +22,11 @@ class Contender:
     """A norm for rows (..., D), maybe another for images (N, C, H, W)."""
 
     start: str  # for the record
-    rows: Norm = None
+    rows: Norm | None = None
     flat: bool = False  # rows needs (N, D): tokens are flattened into the batch
-    images: Norm = None  # None: rows, on the channels of each pixel
+    images: Norm | None = None  # None: rows, on the channels of each pixel
     weights: bool = False  # torch's weight norm on every Linear and convolution
-    qk: Norm = None  # on the queries and keys of each head: transformers only
+    qk: Norm | None = None  # on the queries and keys of each head: transformers only
     skip_init: bool = False  # no norm, each branch times a number that starts at 0: blocks only
     fixup: bool = False  # no norm, Fixup's branches and start: residual_mlp only
     from_slope: Callable[[float], Norm] | None = None  # the same curve with another slope at 0
@@ -38,7 +38,7 @@ def _dyt(slope: float, scale: float | str) -> Norm:
 
 def _dyisru(slope: float, scale: float | str) -> Norm:
     def layer(width: int) -> nn.Module:
-        level = math.sqrt(width) if scale == "sqrt_d" else scale
+        level = math.sqrt(width) if isinstance(scale, str) else scale
         return layers.DyISRU(width, (level / slope) ** 2, scale)
 
     return layer
@@ -133,15 +133,18 @@ class _OnRows(nn.Module):
         return y.movedim(-1, 1) if self.images else y
 
 
-def _placed(contender: Contender, build: str, slope: float | None) -> Norm:
-    """The contender's layer as it fits the shapes inside a model."""
-    rows = contender.rows if slope is None else contender.from_slope(slope)
+def _on_rows(rows: Norm, images: bool) -> Norm:
+    return lambda width: _OnRows(rows(width), images)
+
+
+def _placed(contender: Contender, build: str, rows: Norm | None) -> Norm | None:
+    """The contender's layer for rows as it fits the shapes inside a model."""
     if build == "cnn":
         if rows is None or contender.images is not None:
             return contender.images
-        return lambda channels: _OnRows(rows(channels), images=True)
-    if build == "transformer" and contender.flat:
-        return lambda width: _OnRows(rows(width), images=False)
+        return _on_rows(rows, images=True)
+    if rows is not None and build == "transformer" and contender.flat:
+        return _on_rows(rows, images=False)
     return rows
 
 
@@ -157,8 +160,11 @@ def build(model: Mapping, name: str, *, seed: int, slope: float | None = None) -
     contender = CONTENDERS[name]
     arguments = dict(model)
     kind = arguments.pop("build")
-    if slope is not None and contender.from_slope is None:
-        raise ValueError(f"{name} has no slope to start with; DyT, DyISRU and Derf have.")
+    rows = contender.rows
+    if slope is not None:
+        if contender.from_slope is None:
+            raise ValueError(f"{name} has no slope to start with; DyT, DyISRU and Derf have.")
+        rows = contender.from_slope(slope)
     if contender.qk is not None:
         if kind != "transformer":
             raise ValueError(f"{name} needs queries and keys: a transformer, not {kind}.")
@@ -171,7 +177,7 @@ def build(model: Mapping, name: str, *, seed: int, slope: float | None = None) -
         if kind != "residual_mlp":
             raise ValueError(f"{name} needs the branches of a residual_mlp, not of a {kind}.")
         arguments["fixup"] = True
-    made = MODELS[kind](_placed(contender, kind, slope), seed=seed, **arguments)
+    made = MODELS[kind](_placed(contender, kind, rows), seed=seed, **arguments)
     if contender.weights:
         for layer in list(made.modules()):
             if isinstance(layer, nn.Linear | nn.Conv2d):

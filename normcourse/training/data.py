@@ -55,7 +55,7 @@ def bundled_digits() -> tuple[Tensor, Tensor]:
     Raises: ModuleNotFoundError (scikit-learn is not installed, or does not hold the file any more).
     """
     package = importlib.util.find_spec("sklearn")
-    file = package and Path(package.origin).parent / DIGITS
+    file = Path(package.origin).parent / DIGITS if package and package.origin else None
     if not file or not file.is_file():
         raise ModuleNotFoundError(
             f"The digits are scikit-learn's file {DIGITS}, which was not found. "

@@ -44,5 +44,7 @@ def by_depth(model: nn.Module, x: Tensor, y: Tensor) -> tuple[list[float], list[
 
 
 def _points(model: nn.Module) -> list[nn.Module]:
-    blocks = [module for module in model.modules() if isinstance(module, Block)]
-    return blocks or [module for module in model.modules() if isinstance(module, nn.ReLU)]
+    def of_kind(kind: type[nn.Module]) -> list[nn.Module]:
+        return [module for module in model.modules() if isinstance(module, kind)]
+
+    return of_kind(Block) or of_kind(nn.ReLU)

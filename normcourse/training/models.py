@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-# from a width (or channel count) to a layer; None for none
-Norm = Callable[[int], nn.Module] | None
+Norm = Callable[[int], nn.Module]  # from a width (or channel count) to a layer
 SIDE = 8  # pixels
 PIXELS = SIDE * SIDE
 CLASSES = 10
@@ -21,7 +20,7 @@ STARTS = {  # standard deviation of the weights from (fan_in, fan_out)
 
 
 def mlp(
-    norm: Norm = None,
+    norm: Norm | None = None,
     *,
     depth: int = 4,
     width: int = 64,
@@ -41,6 +40,7 @@ def mlp(
     if skip_init and not shortcut:
         raise ValueError("skip_init scales the branch beside a shortcut: pass shortcut=True too.")
     first = nn.Linear(PIXELS, width)
+    layers: list[nn.Module]
     if shortcut:
         layers = [first, nn.ReLU()]
         for _ in range(depth - 1):
@@ -55,7 +55,7 @@ def mlp(
 
 
 def residual_mlp(
-    norm: Norm = None,
+    norm: Norm | None = None,
     *,
     depth: int = 8,
     width: int = 32,
@@ -70,10 +70,10 @@ def residual_mlp(
     A last norm stands before the head, except with placement "post", whose blocks end with one.
     With fixup the branches are Fixup's, which need no norm, and the head starts at 0.
     """
-    layers = [nn.Linear(PIXELS, width)]
+    layers: list[nn.Module] = [nn.Linear(PIXELS, width)]
     for _ in range(depth):
-        branch = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
-        branch = FixupBranch(width) if fixup else branch
+        plain = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+        branch = FixupBranch(width) if fixup else plain
         layers.append(Block(branch, norm, width, placement, skip_init=skip_init))
     layers.extend(_last(norm, width, placement))
     net = _init(nn.Sequential(*layers, nn.Linear(width, CLASSES)), start, seed)
@@ -105,11 +105,14 @@ def _scaled_for_fixup(net: nn.Sequential, depth: int) -> nn.Sequential:
         if isinstance(layer, FixupBranch):
             layer.first.weight.mul_(depth**-0.5)
             layer.second.weight.zero_()
-    net[-1].weight.zero_()
+    for parameter in net[-1].parameters():
+        parameter.zero_()
     return net
 
 
-def cnn(norm: Norm = None, *, depth: int = 2, channels: int = 8, seed: int = 0) -> nn.Sequential:
+def cnn(
+    norm: Norm | None = None, *, depth: int = 2, channels: int = 8, seed: int = 0
+) -> nn.Sequential:
     """depth times (3x3 convolution, norm, ReLU), pooled to 2x2, a head: (N, 1, 8, 8) -> (N, 10)."""
     layers = []
     for inputs in [1] + [channels] * (depth - 1):
@@ -136,7 +139,7 @@ class Block(nn.Module):
     def __init__(
         self,
         branch: nn.Module,
-        norm: Norm = None,
+        norm: Norm | None = None,
         width: int | None = None,
         placement: str = "pre",
         *,
@@ -148,9 +151,9 @@ class Block(nn.Module):
             raise ValueError(f"Block needs a placement of {expected}, got {placement!r}.")
         self.branch = branch
         self.placement = placement
-        self.norm = nn.Identity() if norm is None else norm(width)
+        self.norm = _norm_or_nothing(norm, width)
         if placement == "sandwich":
-            self.output_norm = nn.Identity() if norm is None else norm(width)
+            self.output_norm = _norm_or_nothing(norm, width)
         self.gain = nn.Parameter(torch.zeros(())) if skip_init else None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -167,19 +170,27 @@ class Block(nn.Module):
         return y if self.gain is None else self.gain * y
 
 
+def _norm_or_nothing(norm: Norm | None, width: int | None) -> nn.Module:
+    if norm is None:
+        return nn.Identity()
+    if width is None:
+        raise ValueError("Block needs the width of its norm, got None.")
+    return norm(width)
+
+
 class Attention(nn.Module):
     """Self-attention of heads over (N, tokens, width).
 
     qk_norm is for each head's queries and keys.
     """
 
-    def __init__(self, width: int, heads: int, qk_norm: Norm = None) -> None:
+    def __init__(self, width: int, heads: int, qk_norm: Norm | None = None) -> None:
         super().__init__()
         self.heads = heads
         self.qkv = nn.Linear(width, 3 * width)
         self.output = nn.Linear(width, width)
-        self.q_norm = nn.Identity() if qk_norm is None else qk_norm(width // heads)
-        self.k_norm = nn.Identity() if qk_norm is None else qk_norm(width // heads)
+        self.q_norm = _norm_or_nothing(qk_norm, width // heads)
+        self.k_norm = _norm_or_nothing(qk_norm, width // heads)
 
     def forward(self, x: Tensor) -> Tensor:
         q, k, v = self.qkv(x).chunk(3, dim=-1)  # (N, tokens, width) each
@@ -195,14 +206,14 @@ class Attention(nn.Module):
 
 
 def transformer(
-    norm: Norm = None,
+    norm: Norm | None = None,
     *,
     depth: int = 4,
     width: int = 32,
     heads: int = 4,
     placement: str = "pre",
     skip_init: bool = False,
-    qk_norm: Norm = None,
+    qk_norm: Norm | None = None,
     seed: int = 0,
 ) -> nn.Sequential:
     """An encoder that reads a picture as tokens, its pixel rows: (N, 64) -> (N, 10).
@@ -242,17 +253,17 @@ class _TokenMean(nn.Module):
         return x.mean(1)
 
 
-def _optional(norm: Norm, width: int) -> list[nn.Module]:
+def _optional(norm: Norm | None, width: int) -> list[nn.Module]:
     return [] if norm is None else [norm(width)]
 
 
-def _last(norm: Norm, width: int, placement: str) -> list[nn.Module]:
+def _last(norm: Norm | None, width: int, placement: str) -> list[nn.Module]:
     """Post-LN's blocks end with a norm; the stream of the others has none yet."""
     return [] if placement == "post" else _optional(norm, width)
 
 
 @torch.no_grad()
-def _init(model: nn.Module, start: str, seed: int) -> nn.Module:
+def _init(model: nn.Sequential, start: str, seed: int) -> nn.Sequential:
     """Draw linear and convolution weights in float64, the same on every CPU; biases 0."""
     if start not in STARTS:
         raise ValueError(f"The weights start as {', '.join(map(repr, STARTS))}, got {start!r}.")

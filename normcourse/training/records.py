@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from normcourse import jsonfile
-from normcourse.jsonfile import OPTIONAL, RecordError
+from normcourse.jsonfile import OPTIONAL, Kind, RecordError
 from normcourse.training.contenders import CONTENDERS
 
 KEY = ("norm", "phase", "value", "lr", "seed")
 NUDGE = "nudge"  # the sweep that repeats runs from weights moved in their last place
 WINDOW = 10  # steps in one mean of the stored losses and gradient norms
 NUMBER = int | float
-HEAD = {
+HEAD: dict[str, Kind] = {
     "experiment": str,
     "command": str,
     "date": str,
@@ -26,7 +26,7 @@ HEAD = {
 # What rounds: the same instructions and the same path through MKL give the same runs, whoever
 # made the CPU and whatever it is called; others give other runs where training is chaotic.
 KIND = ("instructions", "mkl")
-CPU = {"model": str} | dict.fromkeys(KIND, str)
+CPU: Mapping[str, Kind] = {"model": str} | dict.fromkeys(KIND, str)
 SETTINGS = {
     "data": dict,
     "norms": dict,
@@ -39,7 +39,7 @@ SETTINGS = {
     "sweeps": dict,
 }
 DATA = {"name": str, "train": int, "validation": int, "test": int}
-BRIEF = {
+BRIEF: dict[str, Kind] = {
     "norm": str,
     "phase": str,
     "value": NUMBER | OPTIONAL,
@@ -55,7 +55,7 @@ BRIEF = {
     "gradient_mean": NUMBER | OPTIONAL,
     "gradient_largest": NUMBER | OPTIONAL,
 }
-CURVES = {
+CURVES: dict[str, Kind] = {
     "losses": list,
     "gradients": list,
     "activations_by_depth": list,
@@ -70,7 +70,7 @@ class Chosen(NamedTuple):
     slope: float | None  # None: the contender's own start
 
 
-def fields(phase: str) -> dict[str, type]:
+def fields(phase: object) -> dict[str, Kind]:
     """The fields of a run, in order, and their kinds.
 
     Every run: norm, phase ("tuning", "final" or a sweep's name), value (what the sweep changes, the
@@ -208,7 +208,7 @@ def load_record(path: str | Path, *, complete: bool = True) -> dict:
 
 def _check(record: object) -> None:
     """RecordError for the first thing that cannot be."""
-    jsonfile.expect(record, HEAD, "it")
+    record = jsonfile.expect(record, HEAD, "it")
     jsonfile.expect(record["cpu"], CPU, "its cpu")
     settings = record["settings"]
     jsonfile.expect(settings, SETTINGS, "its settings")
@@ -225,7 +225,7 @@ def _check(record: object) -> None:
 
 def _check_run(data: Mapping, run: object) -> None:
     phase = run.get("phase") if isinstance(run, Mapping) else None
-    jsonfile.expect(run, fields(phase), "a run")
+    run = jsonfile.expect(run, fields(phase), "a run")
     where = f"in the run {key(run)}"
     for name, most in (("train_right", data["train"]), ("test_right", data["test"])):
         if not 0 <= run[name] <= most:

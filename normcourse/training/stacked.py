@@ -10,7 +10,7 @@ from normcourse.training.data import Data
 from normcourse.training.models import CLASSES, PIXELS
 
 # from the shape of gain and bias, (nets, 1, width), to a layer for (nets, samples, width)
-StackedNorm = Callable[[tuple[int, int, int]], nn.Module] | None
+StackedNorm = Callable[[tuple[int, int, int]], nn.Module]
 
 
 class StackedLinear(nn.Module):
@@ -28,7 +28,7 @@ class StackedLinear(nn.Module):
 
 def stacked_mlp(
     depth: int,
-    norm: StackedNorm = None,
+    norm: StackedNorm | None = None,
     *,
     factor: float = 1.0,
     after: bool = False,
@@ -51,7 +51,7 @@ def stacked_mlp(
     chain = nn.Sequential()
     for inputs in [PIXELS] + [width] * (depth - 1):
         chain.append(linear(inputs, width, factor))
-        parts = [nn.ReLU()]
+        parts: list[nn.Module] = [nn.ReLU()]
         if norm is not None:
             parts.insert(1 if after else 0, norm((nets, 1, width)))
         chain.extend(parts)
@@ -72,7 +72,7 @@ def train_stacked(
 
     The losses of the nets are added up, and no weight belongs to two of them.
     """
-    count = nets[0].weight.shape[0]
+    count = len(next(nets.parameters()))
     samples = len(data.train_y)
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.SGD(nets.parameters(), lr=lr)

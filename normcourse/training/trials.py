@@ -82,7 +82,7 @@ def nudge(model: nn.Module, number: int, seed: int) -> None:
 
 def all_runs(settings: Mapping, data: Data | None = None) -> list[dict]:
     """Do every run of a grid here and now: tuning runs first, then those with what they chose."""
-    runs = []
+    runs: list[dict] = []
     while True:
         done = {key(run) for run in runs}
         cells = [cell for cell in plan(settings, runs) if key(cell) not in done]

@@ -12,17 +12,22 @@ def nearest(found: list[str], options: list[str]) -> int | None:
     """The option whose number is the nearest, to what was found or to its second part by its first.
     An option without a number stands for all others, as `much less than these`.
     """
-    values = [value_of(text) for text in found]
-    if None in values:
+    values = _numbers(found)
+    if len(values) < len(found):
         return None
     value = values[0] if len(values) == 1 else values[1] / values[0]
-    stated = {number: value_of(option) for number, option in enumerate(options)}
-    without = [number for number, option in stated.items() if option is None]
-    stated = {number: option for number, option in stated.items() if option is not None}
+    stated = _numbers(options)
+    without = [number for number in range(len(options)) if number not in stated]
     best = min(stated, key=lambda number: abs(stated[number] - value))
     if alike(stated[best], value):
         return best
     return without[0] if len(without) == 1 else None
+
+
+def _numbers(texts: list[str]) -> dict[int, float]:
+    """{place: the number in the text} for those texts that hold one."""
+    values = enumerate(map(value_of, texts))
+    return {place: value for place, value in values if value is not None}
 
 
 def alike(option: float, value: float) -> bool:
