@@ -36,6 +36,7 @@ WARM = {
     "MALLOC_TOP_PAD_": "268435456",
 }
 SAME = ("machine", "device", "torch", "triton", "python", "commit")
+SECONDS_A_CASE = {"cpu": 2.0, "gpu": 0.5}  # of its rounds
 PEERS = ("compile", "liger", "quack")
 COLUMNS = ("torch", "formula", "compile", "fused", "liger", "quack", "copy")
 
@@ -232,7 +233,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--minutes", type=float, default=8.0, help="stop before a case after this time"
     )
     parser.add_argument(
-        "--seconds", type=float, help="for the rounds of one case: 2 on the CPU, 0.5 on a GPU"
+        "--seconds", type=float, help=f"for the rounds of one case: {SECONDS_A_CASE}"
     )
     parser.add_argument("--fresh", action="store_true", help="begin the record anew")
     parser.add_argument(
@@ -242,7 +243,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     device = "gpu" if options.gpu else "cpu"
     options.record = options.record or OWN / f"timing_{device}.json"
-    options.seconds = options.seconds or (0.5 if options.gpu else 2.0)
+    options.seconds = options.seconds or SECONDS_A_CASE[device]
     return options
 
 

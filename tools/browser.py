@@ -42,15 +42,23 @@ CODES = {
 WRITES = {"Enter": "\r", " ": " "}  # keys with a name that also write something
 
 
+NO_CHROMIUM = (
+    "No Chromium was found: install it (on Debian: apt install chromium), "
+    "or name the program in the variable CHROMIUM."
+)
+
+
 class BrowserError(Exception):
     """The page, or Chromium itself, did not do what was asked."""
 
 
-def find_chromium() -> str | None:
-    """The program, by the variable CHROMIUM or under its usual names."""
+def find_chromium() -> str:
+    """The program, by the variable CHROMIUM or under its usual names; BrowserError without one."""
     asked = os.environ.get("CHROMIUM")
-    names = [asked] if asked else NAMES
-    return next(filter(None, map(shutil.which, names)), None)
+    program = next(filter(None, map(shutil.which, [asked] if asked else NAMES)), None)
+    if program is None:
+        raise BrowserError(NO_CHROMIUM)
+    return program
 
 
 class Browser:

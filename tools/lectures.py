@@ -10,8 +10,9 @@ import shutil
 import sys
 from pathlib import Path
 
+from editions import slide
 from tools import web
-from tools.browser import Browser, find_chromium
+from tools.browser import Browser, BrowserError, find_chromium
 from tools.browser_libraries import fetch_libraries
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,13 +44,10 @@ def draft(decks: list[Path], notebooks: Path, work: Path, *options: str) -> list
 
 def print_decks(site: Path, target: Path) -> list[Path]:
     """Each deck as a PDF, one slide a page, and as a handout with the notes between the slides."""
-    program = find_chromium()
-    if program is None:
-        sys.exit("No PDFs: there is no Chromium (on Debian: apt install chromium).")
     target.mkdir(parents=True, exist_ok=True)
     made = []
-    with Browser(program) as browser:
-        tab = browser.tab().size(1280, 720)
+    with Browser(find_chromium()) as browser:
+        tab = browser.tab().size(*slide.SIZE)
         for deck in sorted(site.glob("lectures/*.html")):
             for ending, view in KINDS.items():
                 path = target / f"{deck.stem}{ending}.pdf"
@@ -85,7 +83,11 @@ def main() -> None:
     stop_at(web.build())
     for deck in sorted(web.SITE.glob("lectures/*.html")):
         print(f"open {deck}")
-    for path in print_decks(web.SITE, PDFS):
+    try:
+        pdfs = print_decks(web.SITE, PDFS)
+    except BrowserError as error:
+        sys.exit(f"No PDFs: {error}")
+    for path in pdfs:
         print(f"open {path}")
 
 

@@ -28,6 +28,7 @@ KINDS = {  # class: our word for it; matplotlib's classes change their names fro
     AxesImage: "image",
 }
 MOST_COLOURS = 8
+MOST_CHARACTERS = 6000  # of a stored figure; more is a figure of too many things
 NOISE = 1e-9  # relative: what should be zero, or equal, differs from machine to machine
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.browser import Browser, find_chromium
+from tools.browser import Browser, BrowserError, find_chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "build" / "web"
@@ -25,13 +25,10 @@ def site():
 
 @pytest.fixture(scope="session")
 def chromium():
-    program = find_chromium()
-    if program is None:
-        pytest.exit(
-            "No Chromium was found: install it (on Debian: apt install chromium), "
-            "or name the program in the variable CHROMIUM.",
-            returncode=1,
-        )
+    try:
+        program = find_chromium()
+    except BrowserError as error:
+        pytest.exit(str(error), returncode=1)
     with Browser(program) as browser:
         yield browser
 

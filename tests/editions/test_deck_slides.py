@@ -1,16 +1,16 @@
-"""Every slide of every deck, as it is seen in a room: on 1280 x 720, with all its steps shown."""
+"""Every slide of every deck, as it is seen in a room: at its own size, with all its steps shown."""
 
 import json
 from urllib.parse import quote
 
 import pytest
 
+from editions.slide import SIZE
 from tests.editions.site import EVERYTHING, LICENCE, LICENCES, READY
 
-SIZE = (1280, 720)
 SMALLEST = 18  # pixels
 
-# What one slide says of itself. Below 688 pixels stand the number of the slide and its link.
+# What one slide says of itself. In the last 32 pixels stand its number and its link.
 LOOK = r"""((number) => {
   Reveal.slide(number, 0, 99);
   const slide = Reveal.getCurrentSlide();
@@ -19,7 +19,7 @@ LOOK = r"""((number) => {
   for (const element of slide.querySelectorAll("*")) {
     if (element.closest("aside, svg, .katex-mathml, .figure > *")) continue;
     const box = element.getBoundingClientRect();
-    const foot = element.closest("a.cell, .licence") ? 720 : 688;
+    const foot = element.closest("a.cell, .licence") ? innerHeight : innerHeight - 32;
     const wide = element.scrollWidth > element.clientWidth + 1 && element.tagName === "PRE";
     if (box.width && (box.right > 1241 || box.bottom > foot || box.left < 0 || wide))
       beyond.push(`${element.tagName}.${element.className} ${Math.round(box.right)} ` +

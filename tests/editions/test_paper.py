@@ -8,6 +8,7 @@ import shutil
 import pytest
 from PIL import Image
 
+from editions.slide import SIZE
 from tests.editions.conftest import ROOT
 from tests.editions.paper import Paper, difference, edges, is_white, squeezed
 from tests.editions.site import READY
@@ -40,7 +41,7 @@ PROMISED = """[...document.querySelectorAll(".pdf-page")].map((page) => {
 def promised(chromium, site):
     """{deck: what each of its slides has to show on paper}"""
     with chromium.tab() as tab:
-        tab.size(1280, 720)
+        tab.size(*SIZE)
         found = {}
         for deck in sorted(site.glob("lectures/*.html")):
             tab.open(f"{deck.as_uri()}?view=print", lectures.PRINTABLE)
@@ -175,7 +176,7 @@ def test_a_deck_prints_the_same_twice(copied, tmp_path):
 
 
 def test_a_deck_that_is_open_for_the_room_says_how_it_is_printed(tab, site, tmp_path):
-    tab.size(1280, 720).open((site / "lectures" / "02_layer_norm.html").as_uri(), READY)
+    tab.size(*SIZE).open((site / "lectures" / "02_layer_norm.html").as_uri(), READY)
     tab.pdf(tmp_path / "deck.pdf")
     with Paper(tmp_path / "deck.pdf") as paper:
         assert len(paper) == 1

@@ -16,6 +16,9 @@ from pathlib import Path
 import nbformat
 from PIL import Image
 
+from normcourse.figures.fingerprint import MOST_CHARACTERS
+from normcourse.figures.output import MIN_ALT
+
 TAGS = {
     "raises-exception",
     "nbval-ignore-output",
@@ -26,7 +29,9 @@ TAGS = {
 }
 MEDIA = {"text/plain", "text/html", "text/latex", "text/markdown", "image/png"}
 KERNEL, MINOR = "python3", 5
-MAX_BYTES, MAX_TEXT, MAX_FINGERPRINT, MIN_ALT, MAX_LIVE_CELLS = 600_000, 1000, 6000, 40, 4
+MAX_BYTES = 600_000
+MAX_TEXT = 1000  # characters of output that one cell prints
+MAX_LIVE_CELLS = 4
 FINGERPRINT = re.compile(r"figure\b")
 CELL_ID = re.compile(r"(?![0-9a-f]{8}(-|$))[a-z][a-z0-9]*(-[a-z0-9]+)*")
 UNSTABLE = {  # pattern in an output: what it is
@@ -256,9 +261,9 @@ def output_sizes(notebook):
                 "then print one line"
             )
         for output in filter(is_figure, cell.outputs):
-            if len(output.data["text/plain"]) > MAX_FINGERPRINT:
+            if len(output.data["text/plain"]) > MOST_CHARACTERS:
                 yield (
-                    f"{cell.id}: fingerprint over {MAX_FINGERPRINT} characters: "
+                    f"{cell.id}: fingerprint over {MOST_CHARACTERS} characters: "
                     "fewer lines in the figure"
                 )
 

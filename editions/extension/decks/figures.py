@@ -5,11 +5,12 @@ import html
 import struct
 from dataclasses import dataclass
 
+from editions import slide
 from editions.extension.decks.lesson import Misfit
 from editions.notebook import Picture
 
-WIDTH = 1180  # what a slide has beside its margins
-HEIGHT = 520  # and below its heading
+WIDTH = slide.WIDTH - 2 * slide.SIDE
+HEIGHT = slide.HEIGHT - 200  # below the heading, above the foot
 LARGEST = 2.2  # times its size on the page: above that the stored pixels are seen
 LABEL = 12.5  # CSS pixels on the page of the smallest label, 9 pt at 100 pixels an inch
 READABLE = 18  # CSS pixels on a slide

@@ -49,9 +49,12 @@ for (const slide of document.querySelectorAll("[data-timing]")) {
   seconds += Number(slide.dataset.timing);
 }
 
+const style = getComputedStyle(document.documentElement);
+const pixels = (name) => parseInt(style.getPropertyValue(name), 10);
+
 Reveal.initialize({
-  width: 1280,
-  height: 720,
+  width: pixels("--slide-width"),
+  height: pixels("--slide-height"),
   margin: 0,
   center: false,
   controls: false,

@@ -1,0 +1,15 @@
+"""The size of a slide, which editions/static/deck/deck.css states in its first lines."""
+
+import re
+from pathlib import Path
+
+STYLE = (Path(__file__).parent / "static/deck/deck.css").read_text("utf-8")
+
+
+def pixels(name: str) -> int:
+    """The length of a variable of deck.css, in CSS pixels."""
+    return int(re.search(rf"--{name}: (\d+)px;", STYLE)[1])
+
+
+WIDTH, HEIGHT = SIZE = (pixels("slide-width"), pixels("slide-height"))
+SIDE = pixels("slide-side")  # left and right of what stands on it
