@@ -1,4 +1,8 @@
-"""interactive.yaml: which figure stands after which cell of which notebook."""
+"""interactive.yaml: which figure stands after which cell of which notebook.
+
+The formulas of the figures are in static/interactive/norms.js; tests/editions/test_interactive.py
+compares each with normlib, on ordinary and on extreme rows.
+"""
 
 from pathlib import Path
 

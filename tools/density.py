@@ -2,7 +2,10 @@
 
 Tokens a code line (names, numbers, operators, strings; no comment, no docstring), packed
 assignments of calls (`a, b = f(), g()`) for 1,000 code lines, lines of more than 100 columns, and
-the median number of code lines of a notebook's visible cells. The aims are in CONTRIBUTING.md.
+the median number of code lines of a notebook's visible cells.
+
+The aims: 8 tokens a line in normlib and 9 in notebooks, no packed assignment of calls, no longer
+line, a visible cell of 8 lines.
 """
 
 import argparse

@@ -4,6 +4,9 @@ Words at 110 a minute, 0.7 s for a visible token of code, 40 s for a displayed f
 figure, and what the exercises' lines state ("importance ●●●○○ · 10 minutes"). What is folded with
 <details> counts; a cell tagged hide-input does not. A lesson's first cell says "**Time:** core 45
 minutes, with the exercises 90" (one line).
+
+A test compares the title with what is computed (10 %, or 5 minutes); the README's table has the
+second number. The minutes of an exercise are what a cold reader took.
 """
 
 import argparse

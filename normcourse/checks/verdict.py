@@ -27,6 +27,24 @@ In probes.py, for an answer that is a function:
     only_looked_at(net)                                a Slip if the net is not left as it was
     unshared(net, copied)                              a Slip if a copy shares weights with the net
     forbid(student, "autograd", "normlib", largest=64)    the student, but for these means
+
+What a good check does:
+- State each part of the exercise's text that holds a number, made of the constants that the check
+  uses; a test compares both. What must not be forgotten in the text (`"change nothing in the
+  network"`) can stand there, too.
+- Choose inputs where a wrong formula cannot be right by chance: no square shape, no batch of one, a
+  large eps, a gain that is not 1; more than one number of rows, seeds or steps, an odd one out in
+  each place, a zero where the page says what comes out, names in another order than their costs.
+- Call a function with two cases at least, of different shapes, one with more leading dimensions:
+  `calls` then finds sizes that are built in, a result kept from the first call, inputs written
+  into, and tensors taken for contiguous. Where it does not fit, `with every_case():` does. A slip
+  is named only if it fits in every case, as closely as the right answer has to.
+- Ask a forward function for its gradients as well, in training and in evaluation.
+- Forbid what the page forbids, and nothing else: a test compares.
+- Name at least eight slips. Have ten wrong answers written by somebody else before you write it:
+  they go into the tests of the lesson's checks, beside five right ones of other styles (numpy,
+  fractions, a loop, torch.compile). A tolerance other than expect's own is listed, with its reason,
+  in the tests of the tolerances of checks.
 """
 
 import contextlib

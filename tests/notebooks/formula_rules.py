@@ -1,7 +1,15 @@
-"""What the formulas of a lesson and its solutions state is true, with a tag or without.
+r"""What the formulas of a lesson and its solutions state is true, with a tag or without.
 
 Formulas under a tag are copied from equations.md and tried there. All others are evaluated here,
-with the numbers of tests/equations/bindings_lines.py; CONTRIBUTING.md, "Formulas", says how.
+with the numbers of tests/equations/bindings_lines.py.
+
+Every displayed line without a tag is evaluated at two random points, and both sides of each `=`,
+`\leq`, `\approx` are compared; so is a formula in a line of text, if its letters are bound. A
+complaint names the cell, the line, the two sides and their values. A line that ends in
+`\text{(wrong)}` has to be wrong. A formula with one side cannot be tried: in a derivation a longer
+sum says what it equals, `$(x_{j} - \mu)^{2} = x_{j}^{2} - 2 \mu x_{j} + \mu^{2}$`. A formula whose
+letters are not bound, with the left side of a tagged equation of the lesson, repeats or equals its
+right side.
 """
 
 import re

@@ -1,7 +1,23 @@
 """What the text of a lesson states is true: numbers, number words, inline formulas, references.
 
-A lesson that keeps these rules is named in STRICT_PROSE. CONTRIBUTING.md, "Numbers in prose", says
-for authors what is compared with what; each complaint says what to do.
+A lesson that keeps these rules is named in STRICT_PROSE. Each complaint names the cell and the fix.
+
+- A result (a decimal, an integer of two digits, a percentage, `thirty`, `a fifth`) stands in an
+  output, a code cell or a displayed formula of the lesson. If it is in none, print it. A percentage
+  is printed as one; `a quarter` is right only where the output says 25. In an exercise's text the
+  numbers that its check states count as well: exercise_rules.py.
+- How many starts, seeds or draws there were is what the code runs or an output counts.
+- What an article says: link the row of the folded table to the claim,
+  `[A154](reference/claims.md#A154)`; the numbers of that claim may then be used.
+- A lesson, exercise, step (`**Step 2.**`) or anchor that is named is there, also one of another
+  lesson (`lesson 03, step 7`, `EQ-LN-GRAD of lesson 02`); a link named "lesson 07" or "06a" leads
+  there, and `[A37]` to A37.
+- A solution has the titles of its lesson and its exercises, in their order; a number in it, of one
+  digit as well, stands in its own code, outputs or formulas, or is stated by its check.
+- No result are numbers of lessons, exercises, steps and sections, years, minutes, `code`, ids of
+  arXiv, `#1048`, and the section Sources. Everything else is compared.
+
+Readings: reading_rules.py; reported numbers: reported_rules.py; titles: title_rules.py.
 """
 
 import io

@@ -1,7 +1,13 @@
 """What a reading of results says stands in the outputs that it reads, in the row that it names.
 
 A reading is a cell `…-read` or a paragraph that begins with **Measured here**. It reads the outputs
-since the last reading. CONTRIBUTING.md, "Numbers in prose", tells authors.
+since the last reading.
+
+It states only numbers, of one digit and in words as well, that its section has shown above it. A
+decimal or a percentage stands in an output since the last reading, in the row that the sentence
+names, by a word or a count (`Behind layer 30 it is 0.16`). A figure shows the numbers in its alt
+text. Write results as digits: `3 of 5 seeds`. What is not read off a result goes into another
+paragraph. test_reading_rules.py has sentences that pass and sentences that do not.
 """
 
 import ast

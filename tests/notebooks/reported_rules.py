@@ -1,4 +1,10 @@
-"""Reported numbers: a lesson's sentence and the row of reported.md that it links to agree."""
+"""Reported numbers: a lesson's sentence and the row of reported.md that it links to agree.
+
+A reported number stands in reference/reported.md, one row an item, and the paragraph or row that
+states it links there: `[reported](reference/reported.md#llama-loss)`. The sentence with the link
+has the row's numbers and no others. A number of a row that no lesson states is listed in
+test_reported_rules.py.
+"""
 
 import re
 from pathlib import Path
