@@ -8,7 +8,8 @@ STYLE = (Path(__file__).parent / "static/deck/deck.css").read_text("utf-8")
 
 def pixels(name: str) -> int:
     """The length of a variable of deck.css, in CSS pixels."""
-    return int(re.search(rf"--{name}: (\d+)px;", STYLE)[1])
+    (length,) = re.findall(rf"--{name}: (\d+)px;", STYLE)
+    return int(length)
 
 
 WIDTH, HEIGHT = SIZE = (pixels("slide-width"), pixels("slide-height"))
