@@ -11,25 +11,14 @@ import torch
 from torch import Tensor
 
 from normcourse import draw
+from normcourse.checks.moments import gains, mean
 from normcourse.checks.probes import calls, forbid, same_gradients
 from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, exercise, expect
+from normcourse.checks.verdict import Slip, exercise, expect, is_value
 from normlib import functional, gradients
 
 EPS = 0.3
 H, F1, F2, F3, A, B = sympy.symbols("h f1 f2 f3 A B", positive=True)
-
-
-def mean(t: Tensor) -> Tensor:
-    return t.mean(-1, keepdim=True)
-
-
-def is_value(got, want) -> bool:
-    try:
-        expect(got, want)
-    except Slip:
-        return False
-    return True
 
 
 # Exercises 1 and 2
@@ -130,7 +119,7 @@ def analytic_rms_norm(student: Callable) -> None:
 
 def _complex_case(*shape: int) -> dict:
     x = torch.complex(draw(*shape) + 0.5, 0.3 * draw(*shape, seed=1))
-    return {"x": x, "weight": _gain(shape[-1]), "eps": EPS}
+    return {"x": x, "weight": gains(shape[-1]), "eps": EPS}
 
 
 # Exercise 4
@@ -326,7 +315,7 @@ def _returned_by_backward(student, case: dict) -> tuple:
 
 
 def _function_case(*shape: int) -> dict:
-    return {"x": draw(*shape, seed=2) + 0.5, "weight": _gain(shape[-1]), "eps": EPS}
+    return {"x": draw(*shape, seed=2) + 0.5, "weight": gains(shape[-1]), "eps": EPS}
 
 
 # Exercise 6
@@ -383,7 +372,3 @@ def softmax_backward(student: Callable) -> None:
 
 def _softmax_case(*shape: int) -> dict:
     return {"dp": draw(*shape, seed=4), "p": draw(*shape, seed=5).softmax(-1)}
-
-
-def _gain(count: int) -> Tensor:
-    return torch.linspace(0.5, 2.5, count, dtype=torch.float64)

@@ -10,14 +10,13 @@ from torch import Tensor
 
 from normcourse import draw
 from normcourse.checks.probes import forbid, unchanged
-from normcourse.checks.values import as_number
+from normcourse.checks.values import UNITS, as_number
 from normcourse.checks.verdict import Slip, every_case, exercise, expect, expect_all
 from normcourse.timing.simulated import Device
 from normlib import functional
 
 RTOL = 0.01  # of a time
 ROUNDS = 5  # fewer have no median that stands a disturbed one or two
-UNITS = {"milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
 
 
 ROWS, DIM, TERABYTES = 32_768, 4_096, 3.35

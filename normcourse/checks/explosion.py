@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from normcourse import measures, training
 from normcourse.checks.probes import calls
-from normcourse.checks.values import as_number, describe
-from normcourse.checks.verdict import Slip, exercise
+from normcourse.checks.verdict import Slip, exercise, real
 
 STEPS = 40
 
@@ -146,7 +145,7 @@ RESULTS = ("first", "peak", "rate")
 )
 def branch_size(student) -> None:
     """student(K): a size s for which (1 + s)^K <= 3, (1 - s)^K >= 1/3 and s K >= 0.5."""
-    sizes = [_real(student(K), f"the size for K = {K}") for K in BRANCHES]
+    sizes = [real(student(K), f"the size for K = {K}") for K in BRANCHES]
     if all(_fits(K, size) for K, size in zip(BRANCHES, sizes, strict=True)):
         return
     for message, wrong in SIZES.items():
@@ -172,13 +171,6 @@ def _reason(K: int, size: float) -> str:
     if size >= 1 or K * math.log1p(-size) < -math.log(LONGEST) - 1e-9:
         return "in the worst case less than a third of the gradient is left."
     return ""
-
-
-def _real(value, name: str) -> float:
-    try:
-        return float(as_number(value))
-    except (TypeError, ValueError, OverflowError):
-        raise Slip(f"{name} is {describe(value)}, expected a number.") from None
 
 
 def _mirroring_ellipse() -> Tensor:

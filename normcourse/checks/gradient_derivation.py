@@ -12,20 +12,13 @@ import torch
 from torch import Tensor
 
 from normcourse import draw
+from normcourse.checks.moments import gains, mean, total
 from normcourse.checks.probes import calls, forbid
 from normcourse.checks.values import as_number, describe
 from normcourse.checks.verdict import Slip, exercise, expect
 
 EPS = 0.3  # large: an eps in the wrong place must show
 P, LENGTH = sympy.symbols("p length", positive=True)
-
-
-def mean(t: Tensor) -> Tensor:
-    return t.mean(-1, keepdim=True)
-
-
-def total(t: Tensor) -> Tensor:
-    return t.sum(-1, keepdim=True)
 
 
 # Exercise 1
@@ -162,8 +155,8 @@ WALK = {
 def walk(student: Callable) -> None:
     """student(dy, x, weight, eps) -> (g, dr, dx)."""
     cases = [
-        {"dy": draw(3, 5), "x": draw(3, 5, seed=1) + 0.5, "weight": _gain(5), "eps": EPS},
-        {"dy": draw(2, 3, 7), "x": draw(2, 3, 7, seed=1), "weight": _gain(7), "eps": 0.1},
+        {"dy": draw(3, 5), "x": draw(3, 5, seed=1) + 0.5, "weight": gains(5), "eps": EPS},
+        {"dy": draw(2, 3, 7), "x": draw(2, 3, 7, seed=1), "weight": gains(7), "eps": 0.1},
     ]
     student = forbid(student, "autograd", "normlib")
     calls(student, nodes, *cases, slips=WALK, what=("g", "dr", "dx"))
@@ -249,7 +242,7 @@ def collected(student: Callable) -> None:
 def _collected_case(*shape: int) -> dict:
     x = draw(*shape, seed=1) + 0.5
     r = (mean(x.square()) + EPS).sqrt()
-    return {"dy": draw(*shape), "weight": _gain(shape[-1]), "xhat": x / r, "r": r}
+    return {"dy": draw(*shape), "weight": gains(shape[-1]), "xhat": x / r, "r": r}
 
 
 # Exercise 4: LayerNorm's product
@@ -481,7 +474,7 @@ def norm_backward(student: Callable) -> None:
 def _norm_case(dim: int, *shape: int) -> dict:
     x = draw(*shape, seed=8) + 1
     dy = draw(*shape, seed=9)
-    return {"dy": dy, "x": x, "weight": _gain(shape[-1]), "eps": EPS, "dim": dim}
+    return {"dy": dy, "x": x, "weight": gains(shape[-1]), "eps": EPS, "dim": dim}
 
 
 # Exercise 6: a case of one's own
@@ -523,7 +516,3 @@ def _numbers(value, name: str) -> Tensor:
     if not all(map(math.isfinite, row.tolist())):
         raise Slip(f"{name} holds NaN or infinity.")
     return row
-
-
-def _gain(count: int) -> Tensor:
-    return torch.linspace(0.5, 2.5, count, dtype=torch.float64)

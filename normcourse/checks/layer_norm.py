@@ -6,14 +6,19 @@ import torch
 from torch import Tensor
 
 from normcourse import draw
-from normcourse.checks.moments import centred, deviation, mean_square, row_size, standardize
+from normcourse.checks.moments import (
+    AFFINE,
+    FINISHED,
+    STATISTICS,
+    centred,
+    deviation,
+    row_size,
+    standardize,
+)
 from normcourse.checks.probes import calls, forbid, same_gradients
 from normcourse.checks.values import as_number, describe
 from normcourse.checks.verdict import Slip, exercise, expect, parts
 from normlib import functional
-
-FINISHED = ("layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm", "normlib")
-
 
 # Exercise 1
 
@@ -128,10 +133,6 @@ def _affine_slip(affine):
     return lambda x, shape, w, b, eps: affine(standardize(x, _trailing(shape), eps=eps), w, b)
 
 
-def _length(x: Tensor, dims) -> Tensor:
-    return centred(x, dims).square().sum(dims, keepdim=True)
-
-
 def _unkept(x, shape, w, b, eps) -> Tensor:
     """Without keepdim; NaN where this does not broadcast."""
     dims = _trailing(shape)
@@ -161,45 +162,9 @@ def _last_two(dims: int, shape: tuple) -> tuple:
     return (-2, -1) if dims > 1 else (-1,)
 
 
-LAYER_NORM_SLIPS = {
-    "the variance is the biased one: divide by D, not by D - 1 (correction=0).": _row_slip(
-        lambda x, dims, eps: centred(x, dims) / torch.sqrt(deviation(x, dims, 1).square() + eps)
-    ),
-    "eps belongs inside the root, added to the variance, not to the standard deviation.": _row_slip(
-        lambda x, dims, eps: centred(x, dims) / (deviation(x, dims) + eps)
-    ),
-    "that is torch's std() + eps: divide by D, not by D - 1, "
-    "and put eps inside the root.": _row_slip(
-        lambda x, dims, eps: centred(x, dims) / (deviation(x, dims, 1) + eps)
-    ),
-    "that has length 1: the variance is the MEAN of the squares, not their sum.": _row_slip(
-        lambda x, dims, eps: centred(x, dims) / torch.sqrt(_length(x, dims) + eps)
-    ),
-    "divide by the standard deviation: the square root is missing.": _row_slip(
-        lambda x, dims, eps: centred(x, dims) / (deviation(x, dims).square() + eps)
-    ),
-    "eps is not used; add it to the variance.": _row_slip(
-        lambda x, dims, eps: centred(x, dims) / deviation(x, dims)
-    ),
-    "eps is an argument; yours is fixed at 1e-5.": _row_slip(
-        lambda x, dims, eps: standardize(x, dims, eps=1e-5)
-    ),
-    "the mean is not subtracted from x: that is RMSNorm.": _row_slip(
-        lambda x, dims, eps: x / torch.sqrt(mean_square(x, dims) + eps)
-    ),
-    "the mean is subtracted inside the variance only: "
-    "the row that you divide has to be centred as well.": _row_slip(
-        lambda x, dims, eps: x / torch.sqrt(deviation(x, dims).square() + eps)
-    ),
-    "that is the mean absolute deviation: square before you take the mean, "
-    "then take the root.": _row_slip(
-        lambda x, dims, eps: (
-            centred(x, dims) / (centred(x, dims).abs().mean(dims, keepdim=True) + eps)
-        )
-    ),
-    "the mean is subtracted, but not divided by anything.": (
-        _row_slip(lambda x, dims, eps: centred(x, dims))
-    ),
+LAYER_NORM_SLIPS = {text: _row_slip(wrong) for text, wrong in STATISTICS.items()}
+LAYER_NORM_SLIPS |= {text: _affine_slip(wrong) for text, wrong in AFFINE.items()}
+LAYER_NORM_SLIPS |= {
     "wrong axes: these statistics run over the leading dimensions, "
     "that is over the samples.": _axis_slip(_leading),
     "wrong axes: the first one was reduced, as BatchNorm does: "
@@ -218,22 +183,7 @@ LAYER_NORM_SLIPS = {
     "normalized_shape may have any length; yours knows one or two: "
     "range(-len(normalized_shape), 0).": _axis_slip(_one_or_two),
     "keepdim=True is missing: the statistics are lined up with the wrong axes.": _unkept,
-    "the bias is missing.": _affine_slip(lambda xhat, w, b: xhat * w),
-    "the gain (weight) is missing.": _affine_slip(lambda xhat, w, b: xhat + b),
-    "gain and bias are missing.": _affine_slip(lambda xhat, w, b: xhat),
-    "the bias is multiplied by the gain: add it last.": (
-        _affine_slip(lambda xhat, w, b: (xhat + b) * w)
-    ),
-    "the gain is the factor itself: here it is 1 plus the gain.": (
-        _affine_slip(lambda xhat, w, b: xhat * (1 + w) + b)
-    ),
     "gain and bias come after the normalization, not before.": _affine_first,
-    "the gain is one number here; every feature has its own.": _affine_slip(
-        lambda xhat, w, b: xhat * w.mean() + b
-    ),
-    "gain and bias are one number each here; every feature has its own.": _affine_slip(
-        lambda xhat, w, b: xhat * w.mean() + b.mean()
-    ),
 }
 GRADIENT_SLIPS = {
     "the values are right, but mean and variance are cut off from x (detach, no_grad, .item()): "

@@ -6,8 +6,16 @@ import torch
 from torch import Tensor
 
 from normcourse import draw
-from normcourse.checks.layer_norm import FINISHED
-from normcourse.checks.moments import centred, deviation, mean_square, row_size, standardize
+from normcourse.checks.moments import (
+    AFFINE,
+    FINISHED,
+    STATISTICS,
+    centred,
+    mean,
+    mean_square,
+    row_size,
+    standardize,
+)
 from normcourse.checks.probes import call, calls, forbid, same_gradients, used_by
 from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, exercise, expect
@@ -149,16 +157,26 @@ def _group_slip(xhat):
 
 
 def _group_affine_slip(affine):
-    """A group norm whose affine part is affine(xhat, weight, bias, num_groups); NaN if it fails."""
+    """A group norm whose affine part is affine(xhat, weight, bias), in the shape of channels."""
 
     def wrong(x, num_groups, weight, bias, eps):
         xhat = functional.group_norm(x, num_groups, eps=eps)
-        try:
-            return affine(xhat, weight, bias, num_groups)
-        except RuntimeError:
-            return torch.full_like(x, math.nan)
+        return affine(xhat, _per_channel(weight, x), _per_channel(bias, x))
 
     return wrong
+
+
+def _on_the_last_axis(x, num_groups, weight, bias, eps):
+    """NaN where this does not broadcast."""
+    try:
+        return functional.group_norm(x, num_groups, eps=eps) * weight + bias
+    except RuntimeError:
+        return torch.full_like(x, math.nan)
+
+
+def _gain_of_the_group(x, num_groups, weight, bias, eps):
+    first = torch.arange(len(weight)) // (len(weight) // num_groups)
+    return functional.group_norm(x, num_groups, weight[first], bias[first], eps)
 
 
 def _every_second(x, num_groups, weight, bias, eps):
@@ -173,36 +191,20 @@ def _swapped(x, num_groups, weight, bias, eps):
     return xhat * _per_channel(weight, x) + _per_channel(bias, x)
 
 
-def _of_the_group(values: Tensor, num_groups: int) -> Tensor:
-    return values[torch.arange(len(values)) // (len(values) // num_groups)]
-
-
 GROUP_NORM_SLIPS = {
-    "the statistics also run over the positions, "
-    "not only over the channels of a group.": _group_slip(
-        lambda groups, eps: standardize(groups, 2, eps=eps)
+    text: _group_slip(lambda groups, eps, wrong=wrong: wrong(groups, (2, 3), eps))
+    for text, wrong in STATISTICS.items()
+}
+GROUP_NORM_SLIPS |= {text: _group_affine_slip(wrong) for text, wrong in AFFINE.items()}
+GROUP_NORM_SLIPS |= {
+    "the statistics also run over the positions, not only over the channels of a group.": (
+        _group_slip(lambda groups, eps: standardize(groups, 2, eps=eps))
     ),
     "the statistics run over the batch, too; every sample has its own.": _group_slip(
         lambda groups, eps: standardize(groups, (0, 2, 3), eps=eps)
     ),
     "a group is contiguous channels (0, 1, 2 | 3, 4, 5), not every second one.": _every_second,
     "num_groups is the number of groups, not of channels in a group.": _swapped,
-    "the variance is the biased one: correction=0.": _group_slip(
-        lambda groups, eps: standardize(groups, (2, 3), correction=1, eps=eps)
-    ),
-    "eps is not used; add it to the variance.": _group_slip(
-        lambda groups, eps: standardize(groups, (2, 3), eps=0.0)
-    ),
-    "eps is an argument; yours is fixed at 1e-5.": _group_slip(
-        lambda groups, eps: standardize(groups, (2, 3), eps=1e-5)
-    ),
-    "eps belongs inside the root, added to the variance, "
-    "not to the standard deviation.": _group_slip(
-        lambda groups, eps: centred(groups, (2, 3)) / (deviation(groups, (2, 3)) + eps)
-    ),
-    "the mean of the group is not subtracted.": _group_slip(
-        lambda groups, eps: groups / torch.sqrt(mean_square(groups, (2, 3)) + eps)
-    ),
     "the statistics leave out the channels of the group: that is InstanceNorm.": _group_slip(
         lambda groups, eps: standardize(groups, 3, eps=eps)
     ),
@@ -210,21 +212,9 @@ GROUP_NORM_SLIPS = {
         lambda groups, eps: standardize(groups, (1, 2, 3), eps=eps)
     ),
     "weight and bias belong to channels: reshape them to (C, 1, 1); they lie on the last axis.": (
-        _group_affine_slip(lambda xhat, w, b, groups: xhat * w + b)
+        _on_the_last_axis
     ),
-    "there is one gain per channel, not per group.": _group_affine_slip(
-        lambda xhat, w, b, groups: (
-            xhat * _per_channel(_of_the_group(w, groups), xhat)
-            + _per_channel(_of_the_group(b, groups), xhat)
-        )
-    ),
-    "the bias is missing.": (
-        _group_affine_slip(lambda xhat, w, b, groups: xhat * _per_channel(w, xhat))
-    ),
-    "the gain (weight) is missing.": _group_affine_slip(
-        lambda xhat, w, b, groups: xhat + _per_channel(b, xhat)
-    ),
-    "gain and bias are missing.": _group_affine_slip(lambda xhat, w, b, groups: xhat),
+    "there is one gain per channel, not per group.": _gain_of_the_group,
 }
 
 
@@ -401,13 +391,9 @@ def _backward(dy, x, weight, eps):
     return gradients.layer_norm_backward(dy, x, weight.shape, weight, torch.zeros_like(weight), eps)
 
 
-def _mean(values: Tensor) -> Tensor:
-    return values.mean(-1, keepdim=True)
-
-
 def _backward_slip(dx=None, dw=None, db=None, size=row_size):
     """The backward pass with another dx(g, xhat, s, w, dy), dw(dy, xhat, x, s) or db(dy)."""
-    dx = dx or (lambda g, xhat, s, w, dy: (g - _mean(g) - xhat * _mean(g * xhat)) / s)
+    dx = dx or (lambda g, xhat, s, w, dy: (g - mean(g) - xhat * mean(g * xhat)) / s)
     dw = dw or (lambda dy, xhat, x, s: (dy * xhat).sum(0))
     db = db or (lambda dy: dy.sum(0))
 
@@ -426,28 +412,28 @@ def _with_gain_in_dw(dy, x, weight, eps):
 
 BACKWARD_SLIPS = {
     "dx: the mean of g is not subtracted: the row's mean moves with x, too.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - xhat * _mean(g * xhat)) / s
+        dx=lambda g, xhat, s, w, dy: (g - xhat * mean(g * xhat)) / s
     ),
     "dx: the part along xhat is not subtracted: the size moves with x, too.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - _mean(g)) / s
+        dx=lambda g, xhat, s, w, dy: (g - mean(g)) / s
     ),
     "dx: mean and size are taken as constants; both move with x.": _backward_slip(
         dx=lambda g, xhat, s, w, dy: g / s
     ),
     "dx: the gain is missing: g is weight times dy.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (dy - _mean(dy) - xhat * _mean(dy * xhat)) / s
+        dx=lambda g, xhat, s, w, dy: (dy - mean(dy) - xhat * mean(dy * xhat)) / s
     ),
     "dx: the gain stands inside the means: use g = weight * dy everywhere.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: w * (dy - _mean(dy) - xhat * _mean(dy * xhat)) / s
+        dx=lambda g, xhat, s, w, dy: w * (dy - mean(dy) - xhat * mean(dy * xhat)) / s
     ),
     "dx: it is not divided by s.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: g - _mean(g) - xhat * _mean(g * xhat)
+        dx=lambda g, xhat, s, w, dy: g - mean(g) - xhat * mean(g * xhat)
     ),
     "dx: divide by the standard deviation s, not by the variance.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - _mean(g) - xhat * _mean(g * xhat)) / s**2
+        dx=lambda g, xhat, s, w, dy: (g - mean(g) - xhat * mean(g * xhat)) / s**2
     ),
     "dx: the mean of g * xhat is a factor of xhat; xhat is missing.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - _mean(g) - _mean(g * xhat)) / s
+        dx=lambda g, xhat, s, w, dy: (g - mean(g) - mean(g * xhat)) / s
     ),
     "dx: the two sums have to be divided by D.": _backward_slip(
         dx=lambda g, xhat, s, w, dy: (
@@ -455,10 +441,10 @@ BACKWARD_SLIPS = {
         )
     ),
     "dx: the sum of g * xhat has to be divided by D.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - _mean(g) - xhat * (g * xhat).sum(-1, keepdim=True)) / s
+        dx=lambda g, xhat, s, w, dy: (g - mean(g) - xhat * (g * xhat).sum(-1, keepdim=True)) / s
     ),
     "dx: the last term is subtracted, not added.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - _mean(g) + xhat * _mean(g * xhat)) / s
+        dx=lambda g, xhat, s, w, dy: (g - mean(g) + xhat * mean(g * xhat)) / s
     ),
     "dx: its means run over the rows; they belong to one row, over its features.": _backward_slip(
         dx=lambda g, xhat, s, w, dy: (g - g.mean(0) - xhat * (g * xhat).mean(0)) / s

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from normcourse import timing
-from normcourse.checks.cuda_timing import UNITS
-from normcourse.checks.values import as_number, describe
+from normcourse.checks.values import UNITS, as_number, describe
 from normcourse.checks.verdict import Slip, every_case, exercise, expect, expect_all, parts
 from normcourse.timing.devices import resolve
 from normcourse.timing.estimates import ratio

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from normcourse import draw, training
 from normcourse.checks.probes import call, calls, same_gradients, unshared
-from normcourse.checks.rms_norm import in_float64
+from normcourse.checks.rms_rows import in_float64
 from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, every_case, exercise, expect
 from normlib import functional, layers

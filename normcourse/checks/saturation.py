@@ -9,8 +9,7 @@ import torch
 
 from normcourse import draw, measures
 from normcourse.checks.probes import calls, forbid
-from normcourse.checks.values import as_number, describe
-from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts
+from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts, real
 
 EPS = 0.01
 ALPHA = 0.5  # a slope at 0 that is not 1
@@ -242,7 +241,7 @@ def swish_slopes(student) -> None:
 @exercise("Exercise 5 (repair the sigmoid)", f"between {LEAST} and {MOST}", "w = 1")
 def repaired(student) -> None:
     """student: (A, B, C), with which A sigmoid(B x) + C hands 0.9 to 1.1 of a gradient on."""
-    a, b, c = (_real(part, name) for part, name in zip(parts(student, *"ABC"), "ABC", strict=True))
+    a, b, c = (real(part, name) for part, name in zip(parts(student, *"ABC"), "ABC", strict=True))
     steepest = a * b / 4
     if (a, b, c) == (1.0, 1.0, 0.0):
         raise Slip("that is the sigmoid as it was: its factor per layer is far below 1.")
@@ -277,10 +276,3 @@ def repaired_factor(a: float, b: float, c: float) -> float:
         30,
     )
     return rates[20:].log().mean().exp().item()
-
-
-def _real(value, name: str) -> float:
-    try:
-        return float(as_number(value))
-    except (TypeError, ValueError, OverflowError):
-        raise Slip(f"{name} is {describe(value)}, expected a number.") from None

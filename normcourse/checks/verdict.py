@@ -17,6 +17,8 @@ check never raises, gives up on an endless loop, and restores torch's default dt
 In this file:
     exercise(title, *says)         makes a check out of a probe that raises Slip
     expect(got, want, slips)       one value: a tensor, a number of any library, a SymPy expression
+    is_value(got, want)            whether expect would accept it
+    real(value, name)              a number of any library as a float
     every_case()                   a block of several `expect`: a slip has to fit in all of them
     parts(got, "dx", "dw")         a result that should be a tuple of so many parts
 In probes.py, for an answer that is a function:
@@ -182,6 +184,22 @@ def expect(
     """
     tables = {message: [wrong] for message, wrong in (slips or {}).items()}
     expect_all([got], [want], tables, [what], rtol, atol)
+
+
+def is_value(got, want) -> bool:
+    try:
+        expect(got, want)
+    except Slip:
+        return False
+    return True
+
+
+def real(value, name: str) -> float:
+    """value as a float, or Slip: it is no number."""
+    try:
+        return as_number(value)
+    except (TypeError, ValueError, OverflowError):
+        raise Slip(f"{name} is {describe(value)}, expected a number.") from None
 
 
 def expect_all(
