@@ -13,9 +13,10 @@ from torch import Tensor
 from normcourse import draw
 from normcourse.checks.moments import gains, mean
 from normcourse.checks.probes import calls, forbid, same_gradients
+from normcourse.checks.rms_rows import RMS_SLIPS, rms_norm
 from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, exercise, expect, is_value
-from normlib import functional, gradients
+from normlib import gradients
 
 EPS = 0.3
 H, F1, F2, F3, A, B = sympy.symbols("h f1 f2 f3 A B", positive=True)
@@ -84,7 +85,16 @@ def analytic(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return weight * x / torch.sqrt(mean(x * x) + eps)
 
 
-FORWARD = {
+ANALYTIC = {
+    "abs() is real and loses the imaginary part: square with x * x.": lambda x, w, eps: (
+        w * x / torch.sqrt(mean(x.abs().square()) + eps)
+    ),
+    "without .real: the imaginary part carries the derivative.": lambda x, w, eps: (
+        analytic(x.real, w, eps) + 0 * x
+    ),
+    "only the numerator is complex: the size has to be, too.": lambda x, w, eps: (
+        w * x / torch.sqrt(mean(x.real * x.real) + eps)
+    ),
     "the gain is missing.": lambda x, w, eps: analytic(x, torch.ones_like(w), eps),
     "eps is missing.": lambda x, w, eps: analytic(x, w, 0.0),
     "eps belongs inside the root.": lambda x, w, eps: w * x / (torch.sqrt(mean(x * x)) + eps),
@@ -97,17 +107,6 @@ FORWARD = {
         w * x / torch.sqrt((x * x).mean() + eps)
     ),
 }
-ANALYTIC = {
-    "abs() is real and loses the imaginary part: square with x * x.": lambda x, w, eps: (
-        w * x / torch.sqrt(mean(x.abs().square()) + eps)
-    ),
-    "without .real: the imaginary part carries the derivative.": lambda x, w, eps: (
-        analytic(x.real, w, eps) + 0 * x
-    ),
-    "only the numerator is complex: the size has to be, too.": lambda x, w, eps: (
-        w * x / torch.sqrt(mean(x.real * x.real) + eps)
-    ),
-} | FORWARD
 
 
 @exercise("Exercise 3 (RMSNorm for the complex step)")
@@ -198,10 +197,6 @@ def _table(value, name: str, axes: int) -> Tensor:
 # Exercise 5
 
 
-def _rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    return functional.rms_norm(x, weight.shape, weight, eps)
-
-
 def _replaced(backward: Callable) -> Callable:
     """RMSNorm whose gradients are those that backward(dy, x, weight, eps) returns."""
 
@@ -210,7 +205,7 @@ def _replaced(backward: Callable) -> Callable:
         def forward(ctx, x, weight, eps):
             ctx.save_for_backward(x, weight)
             ctx.eps = eps
-            return _rms_norm(x, weight, eps)
+            return rms_norm(x, weight, eps)
 
         @staticmethod
         def backward(ctx, dy):
@@ -280,7 +275,7 @@ def rms_norm_function(student) -> None:
         return student.apply(x, weight, eps)
 
     cases = [_function_case(3, 5), _function_case(2, 3, 4)]
-    calls(apply, _rms_norm, *cases, slips=FORWARD, what="forward: the output")
+    calls(apply, rms_norm, *cases, slips=RMS_SLIPS, what="forward: the output")
     for case in cases:
         dx, dweight, *_ = _returned_by_backward(student, case)
         for name, gradient in (("x", dx), ("weight", dweight)):
@@ -289,7 +284,7 @@ def rms_norm_function(student) -> None:
                     f"backward returns None for {name}: return one gradient for each argument of "
                     "forward, and None for eps alone."
                 )
-        same_gradients(apply, _rms_norm, case, FUNCTION)
+        same_gradients(apply, rms_norm, case, FUNCTION)
         # autograd sums a gradient that is too large
         if dweight.shape != case["weight"].shape:
             shapes = f"{tuple(dweight.shape)}, expected {tuple(case['weight'].shape)}"

@@ -134,7 +134,7 @@ FUNCTION = {
     "None for x": (function(dx=lambda dy, g, xhat, r, w: None), "backward returns None for x"),
     "a wrong forward": (
         function(forward=lambda x, w, e: analytic(x - mean(x), w, e)),
-        "RMSNorm subtracts no mean",
+        "you subtract the mean",
     ),
     "a function": (lambda x, w, e: analytic(x, w, e), "expected a class"),
     "an object": (3.0, "expected a class"),

@@ -142,6 +142,12 @@ GROUP_NORM = {
     "no eps": (group(scale=lambda var, eps: torch.sqrt(var)), "eps is not used"),
     "own eps": (group(scale=lambda var, eps: torch.sqrt(var + 1e-5)), "eps is an argument"),
     "std plus eps": (group(scale=lambda var, eps: var.sqrt() + eps), "inside the root"),
+    "no root": (group(scale=lambda var, eps: var + eps), "the square root is missing"),
+    "not divided": (group(scale=lambda var, eps: 1.0), "not divided by anything"),
+    "one plus the gain": (
+        group(combine=lambda xhat, w, b: per_channel(xhat, 1 + w, b)),
+        "here it is 1 plus the gain",
+    ),
     "left in groups": (lambda x, G, w, b, eps: x.reshape(len(x), G, -1), "has shape (2, 2, 36)"),
     "pictures only": (pictures_only, "your code raised ValueError"),
     "the finished layer": (F.group_norm, "without group_norm"),
