@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from normcourse.checks.moments import AFFINE, BIASED, STATISTICS
 from normcourse.checks.probes import forbid, same_gradients, unchanged
 from normcourse.checks.values import as_number
 from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts
@@ -257,30 +258,25 @@ def _axis_slips(x, w, b) -> dict[str, Tensor]:
 
 def _training_slips(inputs) -> dict[str, Tensor]:
     x, old_mean, old_var, w, b = inputs
-    mean, biased, unbiased = x.mean(CHANNEL), x.var(CHANNEL, correction=0), x.var(CHANNEL)
-    outside = (biased.sqrt() + EPS).square()
-    return {
+    gain = w.reshape(-1, 1, 1)
+    shift = b.reshape(-1, 1, 1)
+    mean = x.mean(CHANNEL)
+    biased = x.var(CHANNEL, correction=0)
+    unbiased = x.var(CHANNEL)
+    xhat = _normalized(x, mean, biased)
+    slips = {text: wrong(x, CHANNEL, EPS) * gain + shift for text, wrong in STATISTICS.items()}
+    slips |= {text: wrong(xhat, gain, shift) for text, wrong in AFFINE.items()}
+    del slips[BIASED]
+    return slips | {
         "in the batch divide the variance by m, not by m - 1: "
-        "unbiased belongs in the buffer only.": (_normalized(x, mean, unbiased, w, b)),
-        "eps belongs inside the root: sqrt(var + eps).": _normalized(x, mean, outside, w, b, 0.0),
-        "eps is missing in the root.": _normalized(x, mean, biased, w, b, 0.0),
-        "eps is an argument; yours is fixed at 1e-5.": _normalized(x, mean, biased, w, b, 1e-5),
+        "unbiased belongs in the buffer only.": _normalized(x, mean, unbiased, w, b),
         "(C,) lines up with the width; reshape to (C, 1, 1).": (
             (x - mean) / (biased + EPS).sqrt() * w + b
         ),
-        "weight and bias line up with the width.": _normalized(x, mean, biased) * w + b,
+        "weight and bias line up with the width.": xhat * w + b,
         "in training use the statistics of the batch, not the running ones.": (
             _normalized(x, old_mean, old_var, w, b)
         ),
-        "take the root of var + eps before you divide.": (
-            _normalized(x, mean, (biased + EPS).square(), w, b, 0.0)
-        ),
-        "the bias is added before the weight multiplies: weight * xhat + bias.": (
-            _normalized(x, mean, biased, w, w * b)
-        ),
-        "weight is ignored.": _normalized(x, mean, biased, None, b),
-        "bias is ignored.": _normalized(x, mean, biased, w),
-        "weight and bias are ignored.": _normalized(x, mean, biased),
     }
 
 

@@ -47,9 +47,12 @@ def gains(count: int) -> Tensor:
     return torch.linspace(0.5, 2.5, count, dtype=torch.float64)
 
 
-STATISTICS = {  # what a check says: the normalized values that earn it, of x, axes and eps
+BIASED = (
     "the variance is the biased one: divide by the number of values, not by one less "
-    "(correction=0).": lambda x, dims, eps: standardize(x, dims, correction=1, eps=eps),
+    "(correction=0)."
+)
+STATISTICS = {  # what a check says: the normalized values that earn it, of x, axes and eps
+    BIASED: lambda x, dims, eps: standardize(x, dims, correction=1, eps=eps),
     "eps belongs inside the root, added to the variance, not to the standard deviation.": (
         lambda x, dims, eps: centred(x, dims) / (deviation(x, dims) + eps)
     ),
