@@ -2,20 +2,21 @@
 the same said portably stays green.
 """
 
+import math
 import shutil
 import subprocess
 import sys
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import nbformat
 import pytest
 import torch
 from nbformat.v4 import new_code_cell, new_notebook
-from torch.testing import assert_close
 
 from normcourse import draw
-from tests.notebooks.noise import Noise
+from tests.notebooks import jitter, strict_runs
+from tests.notebooks.noise import Noise, other_libm
+from tests.notebooks.strict_runs import printed, stored
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = (
@@ -99,12 +100,13 @@ def green_cells(notebooks, *options):
     """(notebook, cell): is it green in a strict run with these options?"""
     folder = notebooks[0].parent
     report = folder / "report.xml"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.notebooks.nbstrict", *options]
-    command += ["-c", ROOT / "pyproject.toml", f"--rootdir={folder.parent}"]
-    subprocess.run([*command, f"--junitxml={report}", *notebooks], cwd=ROOT, stdout=subprocess.PIPE)
-    cases = list(ET.parse(report).iter("testcase"))
+    arguments = strict_runs.arguments(folder, report, *notebooks)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.notebooks.nbstrict", *options]
+    subprocess.run([*command, *arguments], cwd=ROOT, stdout=subprocess.PIPE)
     return {
-        (case.get("classname").split(".")[1], case.get("name")): len(case) == 0 for case in cases
+        (notebook, cell): said == ""
+        for notebook, cells in strict_runs.said_of(report).items()
+        for cell, said in cells.items()
     }
 
 
@@ -138,22 +140,76 @@ def test_short_notebook_stays_green(noisy):
     assert [cell for cell, green in short.items() if not green] == []
 
 
+# In this process and at once, for `make test`
+
+
+def drawn(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+TIES = torch.tensor([2.0, 1.0, 2.0, 1.0])
+ROUNDED = {  # a few units in the last place away
+    "a function": lambda x: x.exp(),
+    "a sum": lambda x: x.sum(0),
+    "a product": lambda x: x @ x,
+    "a grid": lambda x: torch.linspace(0, 1, 12, dtype=x.dtype),
+}
+OTHERWISE = {  # far away
+    "the order of ties": lambda x: TIES.argsort(),
+    "the order of eigenvalues": lambda x: torch.linalg.eigvals(x).real,
+    "signs of singular vectors": lambda x: torch.linalg.svd(x).U,
+    "another stream": lambda x: x.clone().bernoulli_(0.5, generator=drawn()),
+}
+KEPT = {
+    "a sum of two": lambda x: x + 1,
+    "a square": lambda x: x * x,
+    "a sum of whole numbers": lambda x: x.round().sum(0),
+    "the exponential of 0": lambda x: torch.zeros(3).exp(),
+    "a stable order": lambda x: TIES.argsort(stable=True),
+    "rows in another order": lambda x: torch.eye(40, dtype=x.dtype).roll(1, 0) @ x,
+    "the variance of a constant row": lambda x: torch.full((2, 9), 3.0).var(-1),
+    "an odd function": lambda x: x.tanh() + (-x).tanh(),
+    "a bound": lambda x: (18.5 + x / 10).tanh() <= 1,
+    "the ends of a grid": lambda x: torch.linspace(0, 0.7, 12, dtype=x.dtype)[[0, -1]],
+}
+
+
 def test_noise_moves_what_machines_round_differently_and_nothing_else():
-    """In this process and at once: the rest of this file is for `make test-portable`."""
     x = draw(40, 40)
-    repeated = torch.tensor([2.0, 1.0, 2.0, 1.0])
-    halves = torch.full((2, 2), 0.5)
+    cases = ROUNDED | OTHERWISE | KEPT
     with Noise(seed=0):
-        moved = [x.exp(), x.sum(0), x @ x]
-        again = [x.exp(), x.sum(0), x @ x]
-        kept = [x + 1, x * x, x.round().sum(0), torch.zeros(3).exp()]
-        order, stable = repeated.argsort(), repeated.argsort(stable=True)
+        noisy = {name: case(x) for name, case in cases.items()}
+        again = {name: case(x) for name, case in cases.items()}
         with pytest.raises(torch.linalg.LinAlgError):
-            torch.linalg.eigvals(halves)
-    calm = [x.exp(), x.sum(0), x @ x]
-    for noisy, twice, want in zip(moved, again, calm, strict=True):
-        assert torch.equal(noisy, twice) and not torch.equal(noisy, want)
-        assert_close(noisy, want, rtol=1e-12, atol=1e-12)
-    for noisy, want in zip(kept, [x + 1, x * x, x.round().sum(0), torch.ones(3)], strict=True):
-        assert torch.equal(noisy, want)
-    assert (order.tolist(), stable.tolist()) == ([3, 1, 2, 0], [1, 3, 0, 2])
+            torch.linalg.eigvals(torch.full((2, 2), 0.5))
+    for name, case in cases.items():
+        calm = case(x)
+        assert torch.equal(noisy[name], again[name]), name
+        assert torch.equal(noisy[name], calm) == (name in KEPT), name
+        assert torch.allclose(noisy[name], calm, rtol=1e-12, atol=1e-12) != (name in OTHERWISE)
+
+
+def test_math_of_another_c_library_is_a_rounding_away_and_exact_where_ours_is():
+    exp = other_libm(math.exp, 0)
+    points = [k / 7 for k in range(1, 20)]
+    assert [exp(point) for point in points] != [math.exp(point) for point in points]
+    assert all(abs(exp(point) / math.exp(point) - 1) < 1e-15 for point in points)
+    assert (exp(0), other_libm(math.log2, 0)(8)) == (1.0, 3.0)
+
+
+PRINT_TIES = "import torch\nprint(torch.tensor([2.0, 1.0, 2.0, 1.0]).argsort({}).tolist())"
+PRINT_EXP = "import math\nprint([math.exp(k / 7) for k in range(20)])"
+
+
+def test_the_plugin_puts_the_noise_into_a_kernel_once(tmp_path):
+    exp = printed(str([math.exp(k / 7) for k in range(20)]))
+    cells = {
+        "ties": stored(PRINT_TIES.format(""), [printed("[1, 3, 0, 2]")]),
+        "again": stored(PRINT_TIES.format(""), [printed("[1, 3, 0, 2]")]),
+        "stable": stored(PRINT_TIES.format("stable=True"), [printed("[1, 3, 0, 2]")]),
+        "math": stored(PRINT_EXP, [exp]),
+    }
+    calm = strict_runs.said_here(tmp_path, cells)
+    assert [cell for cell, said in calm.items() if said] == []
+    noisy = strict_runs.said_here(tmp_path, cells, "--jitter-seed=0", plugins=[jitter])
+    assert [cell for cell, said in noisy.items() if said] == ["ties", "again", "math"]

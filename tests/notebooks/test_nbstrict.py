@@ -8,7 +8,6 @@ import io
 import os
 import subprocess
 import sys
-import xml.etree.ElementTree as ET
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,8 +17,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from PIL import Image, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
-from tests.notebooks import nbstrict
+from tests.notebooks import nbstrict, strict_runs
 from tests.notebooks.lesson_rules import complaints
+from tests.notebooks.strict_runs import printed, stored
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURE = """figure, axes = figures.subplots()
@@ -173,25 +173,10 @@ def reports(toy, tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults")
     changes = {cell: change for cell, (change, _) in KERNEL_FAULTS.items()}
     broken, report = with_faults(toy, folder / "broken.ipynb", changes), folder / "report.xml"
-    arguments = strict_run(folder, report, toy, broken)
+    arguments = strict_runs.arguments(folder, report, toy, broken)
     command = [sys.executable, "-m", "pytest", "-p", "tests.notebooks.nbstrict", *arguments]
     subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-    return said_of(report)
-
-
-def strict_run(folder, report, *notebooks):
-    """pytest's arguments."""
-    settings = ["-c", ROOT / "pyproject.toml", f"--rootdir={folder.parent}"]
-    return list(map(str, ["-q", *settings, f"--junitxml={report}", *notebooks]))
-
-
-def said_of(report):
-    """What was said of each cell of each notebook; "" where it is green."""
-    found = {}
-    for case in ET.parse(report).iter("testcase"):
-        cells = found.setdefault(case.get("classname").split(".")[1], {})
-        cells[case.get("name")] = "".join(text for child in case for text in child.itertext())
-    return found
+    return strict_runs.said_of(report)
 
 
 @pytest.mark.selftest
@@ -269,42 +254,46 @@ DATA = {"text/plain": "a picture", "image/png": PICTURE}
 DISPLAY = f"display({DATA}, raw=True, metadata={ {'image/png': {'alt': ALT}} })"
 
 
-def text(words):
-    return new_output("stream", text=words + "\n")
-
-
 def shown(picture=PICTURE, alt=ALT):
     about = {"image/png": {"alt": alt}}
     return new_output("display_data", DATA | {"image/png": picture}, metadata=about)
 
 
-WITNESS = {  # cell: (source, stored outputs, what strict nbval says)
-    "same": ("print(6 * 7)", [text("42")], ""),
-    "other-number": ("print(6 * 7)", [text("43")], "mismatch 'stdout'"),
-    "lost-output": ("print(6 * 7)", [], "Unexpected output fields"),
-    "picture": (DISPLAY, [shown()], ""),
-    "upside-down": (DISPLAY, [shown(png(ImageOps.flip(GRADIENT)))], "is not the stored one"),
-    "other-alt": (DISPLAY, [shown(alt="Grey.")], "mismatch 'alt text'"),
-    "raises": ("x = 3", [], "raised nothing"),
-    "never-run": ("x = 3", [], "never executed"),
-    "dies": ("import os; os._exit(1)", [], "the kernel died"),
+RAISES = {"tags": ["raises-exception"]}
+WITNESS = {  # cell: (the cell as it is stored, what strict nbval says)
+    "same": (stored("print(6 * 7)", [printed("42")]), ""),
+    "other-number": (stored("print(6 * 7)", [printed("43")]), "mismatch 'stdout'"),
+    "lost-output": (stored("print(6 * 7)", []), "Unexpected output fields"),
+    "semicolon": (stored("6 * 7;", []), ""),
+    "picture": (stored(DISPLAY, [shown()]), ""),
+    "upside-down": (
+        stored(DISPLAY, [shown(png(ImageOps.flip(GRADIENT)))]),
+        "is not the stored one",
+    ),
+    "other-alt": (stored(DISPLAY, [shown(alt="Grey.")]), "mismatch 'alt text'"),
+    "raises": (stored("x = 3", [], metadata=RAISES), "raised nothing"),
+    "never-run": (stored("x = 3", [], execution_count=None), "never executed"),
+    "dies": (stored("import os; os._exit(1)", []), "the kernel died; the 1 cells after this one"),
+    "behind": (stored("x = 3", []), "not run: the kernel died in small.ipynb, cell dies"),
 }
 
 
 def test_strict_nbval_sees_what_differs_and_nothing_else(tmp_path):
-    cells = {
-        name: new_code_cell(source, id=name, outputs=outputs, execution_count=number)
-        for number, (name, (source, outputs, _)) in enumerate(WITNESS.items(), 1)
-    }
-    cells["raises"].metadata["tags"] = ["raises-exception"]
-    cells["never-run"].execution_count = None
-    path, report = tmp_path / "small.ipynb", tmp_path / "report.xml"
-    nbformat.write(new_notebook(cells=list(cells.values())), path)
-    pytest.main(strict_run(tmp_path, report, path), plugins=[nbstrict])
-    said = said_of(report)["small"]
+    said = strict_runs.said_here(tmp_path, {name: cell for name, (cell, _) in WITNESS.items()})
     assert said.keys() == WITNESS.keys()
-    for name, (_, _, expected) in WITNESS.items():
+    for name, (_, expected) in WITNESS.items():
         assert expected in said[name] if expected else said[name] == "", said[name]
+
+
+def test_a_cell_that_never_ends_is_stopped_and_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(nbstrict, "CELL_TIMEOUT_S", 1)
+    cells = {
+        "end": stored("import time; time.sleep(10_000)", []),
+        "behind": stored("x = 3", []),
+    }
+    said = strict_runs.said_here(tmp_path, cells)
+    assert "the cell ran longer than 1 s; the 1 cells after this one" in said["end"]
+    assert "not run: the cell ran longer than 1 s" in said["behind"]
 
 
 def config(**options):
