@@ -19,6 +19,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from tools import environment as tool
+
 ROOT = Path(__file__).resolve().parents[1]
 SHELL = Path("/bin/sh")
 needs_shell = pytest.mark.skipif(
@@ -193,6 +195,30 @@ def environment(clone):
 def test_failed_installation_stops_with_one_sentence(clone, environment):
     (clone / "pip-fails").touch()
     assert "run the same command again" in sentence(set_up(clone, PYTHON=sys.executable))
+
+
+def test_what_a_failed_installation_left_is_made_anew(monkeypatch, tmp_path):
+    """What the test below sees as well, with a real .venv."""
+    made = []
+
+    def pip(*arguments):
+        made.append(arguments[-1])
+        if fails:
+            sys.exit("no network")
+
+    stamp = tmp_path / "installed.sha256"
+    stamp.write_text("other constraints")
+    monkeypatch.setattr(tool, "STAMP", stamp)
+    monkeypatch.setattr(tool, "runs", lambda: True)
+    monkeypatch.setattr(tool, "make_venv", lambda: made.append(".venv"))
+    monkeypatch.setattr(tool, "pip", pip)
+    fails = True
+    with pytest.raises(SystemExit):
+        tool.install()
+    assert made == ["setuptools"] and not stamp.exists()
+    fails = False
+    tool.install()
+    assert made[1:] == [".venv", "setuptools", ".[lab,test,web]"] and stamp.exists()
 
 
 @pytest.mark.slow
