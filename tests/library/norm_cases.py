@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -49,6 +50,19 @@ class LayerCase:
 
     def make(self, library=layers, **more):
         return getattr(library, self.name)(*self.args, **self.kwargs, **more)
+
+    @property
+    def arguments(self):
+        """All that the constructor takes, by name: those that are given."""
+        taken = inspect.signature(getattr(layers, self.name))
+        return {
+            name: taken.bind_partial(*self.args, **self.kwargs).arguments.get(name)
+            for name in taken.parameters
+        }
+
+    def remade(self, **changed):
+        given = {name: value for name, value in self.arguments.items() if value is not None}
+        return getattr(layers, self.name)(**(given | changed))
 
     @property
     def is_torchs(self):
@@ -143,6 +157,44 @@ class NormCase:
         taken = inspect.signature(function).parameters
         given = self.arguments(x.shape, *parameters)
         return function(x, **{name: value for name, value in given.items() if name in taken})
+
+
+class Written(nn.Module):
+    """The row's formula with the parameters of a layer that torch does not have."""
+
+    def __init__(self, case, layer):
+        super().__init__()
+        self.case = case
+        self.layer = layer
+
+    def forward(self, x):
+        values = {name: getattr(self.layer, name) for name in self.case.parameters}
+        given = {name: value for name, value in values.items() if value is not None}
+        if not getattr(self.layer, "channels_first", False):
+            return self.case.formula(x, **given)
+        return self.case.formula(x.movedim(1, -1), **given).movedim(-1, 1)
+
+    def state_dict(self):
+        return self.layer.state_dict()
+
+    def load_state_dict(self, state):
+        return self.layer.load_state_dict(state)
+
+
+def pair(case, layer):
+    """Our layer and torch's, in float64, with the same parameters, all different."""
+    ours = layer.make().double()
+    with torch.no_grad():
+        for seed, parameter in enumerate(ours.parameters()):
+            parameter.copy_(draw(*parameter.shape, seed=seed))
+    if layer.is_torchs:
+        theirs = layer.make(nn).double()
+    elif hasattr(nn, layer.name):
+        pytest.skip(f"this torch's {layer.name} has fewer arguments")
+    else:
+        theirs = Written(case, layer.make().double())
+    assert theirs.load_state_dict(ours.state_dict()).missing_keys == []
+    return ours, theirs
 
 
 # Formulas

@@ -1,10 +1,12 @@
 """Bad input to the layers: rejected with torch's kind of error, and no state has changed."""
 
+import re
+
 import pytest
 import torch
 
 from normlib import layers
-from tests.library.norm_cases import draw
+from tests.library.norm_cases import FIRST_LAYERS, LAYERS, draw
 from tests.library.rejection import INF, NAN, OURS, assert_rejected, error_of
 
 RUNNING = {
@@ -15,16 +17,33 @@ RUNNING = {
 }
 
 
+HAS_EPS = [layer for _, layer in FIRST_LAYERS if "eps" in layer.arguments]
+
+
 @pytest.mark.parametrize("eps", [-1e-5, NAN, INF, "1e-5"], ids=str)
-def test_every_constructor_rejects_a_bad_eps(eps):
-    makers = {name: lambda lib, name=name: getattr(lib.nn, name)(6, eps=eps) for name in RUNNING}
-    makers |= {"LayerNorm": lambda lib: lib.nn.LayerNorm(6, eps=eps)}
-    makers |= {"RMSNorm": lambda lib: lib.nn.RMSNorm(6, eps=eps)}
-    makers |= {"GroupNorm": lambda lib: lib.nn.GroupNorm(2, 6, eps=eps)}
-    for name, make in makers.items():
-        error = error_of(make, OURS)  # torch takes any eps, and raises or returns NaN in the call
-        assert type(error) is (TypeError if isinstance(eps, str) else ValueError)
-        assert name in str(error) and f"eps={eps!r}" in str(error) and str(error).endswith("say.")
+@pytest.mark.parametrize("layer", HAS_EPS, ids=str)
+def test_every_constructor_rejects_a_bad_eps(layer, eps):
+    # torch takes any eps, and raises or returns NaN in the call
+    error = error_of(lambda lib: layer.remade(eps=eps), OURS)
+    assert type(error) is (TypeError if isinstance(eps, str) else ValueError)
+    assert layer.name in str(error) and f"eps={eps!r}" in str(error)
+    assert str(error).endswith("say.")
+
+
+@pytest.mark.parametrize("layer", [layer for _, layer in LAYERS], ids=str)
+def test_an_input_that_does_not_fit_is_refused_and_changes_nothing(layer):
+    module = layer.make()
+    before = {key: value.clone() for key, value in module.state_dict().items()}
+    larger = torch.ones([size + 1 for size in layer.shape])
+    bad = [torch.ones(layer.shape).long(), torch.tensor(1.0), None]
+    if list(module.parameters()) or layer.name == "LayerNorm":
+        bad.append(larger)
+    for x in bad:
+        error = error_of(lambda lib, x=x: module(x), OURS)
+        assert isinstance(error, (RuntimeError, ValueError, TypeError, AttributeError)), x
+        if x is not None:
+            assert re.search(r"(\. |: )[A-Z].*\.$", str(error)), f"no fix in: {error}"
+    assert all(torch.equal(value, before[key]) for key, value in module.state_dict().items())
 
 
 @pytest.mark.parametrize("momentum", [NAN, INF, -INF, -1, 1.5], ids=str)

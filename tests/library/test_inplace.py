@@ -13,7 +13,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from normlib import fused, layers
-from tests.library.norm_cases import draw
+from tests.library.norm_cases import LAYERS, draw, pair
 
 SHAPES = {  # of 1 to 5 dimensions, features last
     1: (6,),
@@ -22,22 +22,13 @@ SHAPES = {  # of 1 to 5 dimensions, features last
     4: (2, 1, 3, 6),
     5: (1, 2, 3, 2, 6),
 }
-IMAGES = {2: (4, 6), 3: (3, 6, 2), 4: (2, 6, 3, 2), 5: (2, 6, 1, 3, 2)}  # six channels
-DyT = lambda x, w, b, alpha: torch.tanh(alpha * x) * w + b  # noqa: E731
-DyISRU = lambda x, w, b, log_c: 6**0.5 * x / torch.sqrt(x * x + log_c.exp()) * w + b  # noqa: E731
-Derf = lambda x, w, b, alpha, shift: torch.erf(alpha * x + shift) * w + b  # noqa: E731
-CASES = {  # layer: how it is made, and shapes of its inputs
-    "LayerNorm": (lambda library, **o: library.LayerNorm(6, **o), SHAPES.values()),
-    "RMSNorm": (lambda library, **o: library.RMSNorm(6, eps=1e-3, **o), SHAPES.values()),
-    "DyT": (lambda library, **o: library.DyT(6, **o), SHAPES.values()),
-    "DyISRU": (lambda library, **o: library.DyISRU(6, **o), SHAPES.values()),
-    "Derf": (lambda library: library.Derf(6), SHAPES.values()),
-    "BatchNorm1d": (lambda library: library.BatchNorm1d(6), [IMAGES[2], IMAGES[3]]),
-    "BatchNorm2d": (lambda library: library.BatchNorm2d(6), [IMAGES[4]]),
-    "GroupNorm": (lambda library: library.GroupNorm(2, 6), IMAGES.values()),
-    "InstanceNorm1d": (lambda library: library.InstanceNorm1d(6, affine=True), [IMAGES[3]]),
-    "InstanceNorm2d": (lambda library: library.InstanceNorm2d(6, affine=True), [IMAGES[4]]),
+FUSED = {  # layers that have a fused way: how one is made
+    "LayerNorm": lambda **o: layers.LayerNorm(6, **o),
+    "RMSNorm": lambda **o: layers.RMSNorm(6, eps=1e-3, **o),
+    "DyT": lambda **o: layers.DyT(6, **o),
+    "DyISRU": lambda **o: layers.DyISRU(6, **o),
 }
+every_fused = pytest.mark.parametrize("name", FUSED)
 OPERATIONS = {  # in place, and the same out of place; h is the layer's output, x its input
     "relu_": (lambda h, x: F.relu(h, inplace=True), lambda h, x: F.relu(h)),
     "ReLU": (lambda h, x: nn.ReLU(inplace=True)(h), lambda h, x: nn.ReLU()(h)),
@@ -45,8 +36,8 @@ OPERATIONS = {  # in place, and the same out of place; h is the layer's output, 
     "+=": (lambda h, x: h.add_(x), lambda h, x: h + x),
     "mul_": (lambda h, x: h.mul_(2), lambda h, x: h * 2),
     "a part": (
-        lambda h, x: h.index_fill_(-1, torch.tensor([1]), 0.5),
-        lambda h, x: h.index_fill(-1, torch.tensor([1]), 0.5),
+        lambda h, x: h.index_fill_(-1, torch.tensor([0]), 0.5),
+        lambda h, x: h.index_fill(-1, torch.tensor([0]), 0.5),
     ),
     "a row": (lambda h, x: _first_doubled(h), lambda h, x: _first_doubled(h.clone())),
 }
@@ -57,15 +48,6 @@ def _first_doubled(h):
     return h
 
 
-def is_fusible(name):
-    return "fused" in inspect.signature(getattr(layers, name)).parameters
-
-
-FUSED = [name for name in CASES if is_fusible(name)]
-VARIANTS = [(name, {}) for name in CASES] + [(name, {"fused": True}) for name in FUSED]
-every_layer = pytest.mark.parametrize(
-    ("name", "options"), VARIANTS, ids=[" ".join([name, *options]) for name, options in VARIANTS]
-)
 every_operation = pytest.mark.parametrize("operation", OPERATIONS)
 
 
@@ -78,67 +60,70 @@ def filled(module):
     return module
 
 
-def truth(name, make, module):
-    """torch's own layer with module's numbers, or the curve written out."""
-    if hasattr(nn, name):
-        own = make(nn).double()
-        own.load_state_dict(module.state_dict())
-        return own, list(own.parameters())
-    parameters = dict(module.named_parameters())
-    order = [parameters.pop("weight"), parameters.pop("bias"), *parameters.values()]
-    curve = globals()[name]
-    return lambda x: curve(x, *order), list(module.parameters())
-
-
-def outcome(layer, parameters, change, shape):
+def outcome(layer, change, shape):
     """Output and all gradients of change after layer."""
     torch.manual_seed(0)  # Dropout's mask
     x = draw(*shape).requires_grad_()
     y = change(layer(x), x)
-    return [y.detach(), *torch.autograd.grad(y, [x, *parameters], draw(*shape, seed=4))]
+    return [y.detach(), *torch.autograd.grad(y, [x, *layer.parameters()], draw(*shape, seed=4))]
 
 
-def test_every_layer_has_a_case():
-    assert set(CASES) == set(layers.__all__)
-    assert set(FUSED) == {"LayerNorm", "RMSNorm", "DyT", "DyISRU"}
-
-
-@every_operation
-@every_layer
-def test_an_operation_in_place_after_a_layer(name, options, operation):
-    make, shapes = CASES[name]
-    in_place, out_of_place = OPERATIONS[operation]
-    for shape in shapes:
-        module = filled(make(layers, **options))
-        reference, parameters = truth(name, make, module)
-        got = outcome(module, list(module.parameters()), in_place, shape)
-        want = outcome(reference, parameters, out_of_place, shape)
-        for one, other in zip(got, want, strict=True):
-            assert_close(one, other, rtol=1e-12, atol=1e-12)
+def test_every_fused_layer_has_a_case():
+    fusible = [
+        name
+        for name in layers.__all__
+        if "fused" in inspect.signature(getattr(layers, name)).parameters
+    ]
+    assert set(FUSED) == set(fusible)
 
 
 @every_operation
-@pytest.mark.parametrize("name", FUSED)
-def test_compiled(name, operation):
-    make, _ = CASES[name]
+@pytest.mark.parametrize(("case", "layer"), LAYERS, ids=str)
+def test_an_operation_in_place_after_a_layer(case, layer, operation):
     in_place, out_of_place = OPERATIONS[operation]
-    module = filled(make(layers, fused=True))
-    parameters = list(module.parameters())
-    torch.compiler.reset()
-    model = lambda x: in_place(module(x), x)  # noqa: E731
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    got = outcome(compiled, parameters, lambda y, x: y, SHAPES[3])
-    want = outcome(module, parameters, out_of_place, SHAPES[3])
+    module, reference = pair(case, layer)
+    got = outcome(module, in_place, layer.shape)
+    want = outcome(reference, out_of_place, layer.shape)
     for one, other in zip(got, want, strict=True):
         assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
 @every_operation
-@pytest.mark.parametrize("name", FUSED)
-def test_under_vmap(name, operation):
-    make, _ = CASES[name]
+@every_fused
+def test_an_operation_in_place_after_a_fused_layer(name, operation):
     in_place, out_of_place = OPERATIONS[operation]
-    module = filled(make(layers, fused=True))
+    plain, module = filled(FUSED[name]()), filled(FUSED[name](fused=True))
+    for shape in SHAPES.values():
+        got = outcome(module, in_place, shape)
+        want = outcome(plain, out_of_place, shape)
+        for one, other in zip(got, want, strict=True):
+            assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("operation", ["ReLU", "Dropout", "+=", "a row"])  # the kinds there are
+@every_fused
+def test_compiled(name, operation):
+    in_place, out_of_place = OPERATIONS[operation]
+    module = filled(FUSED[name](fused=True))
+    torch.compiler.reset()
+    model = lambda x: in_place(module(x), x)  # noqa: E731
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    results = []
+    for run, change in ((compiled, lambda y, x: y), (module, out_of_place)):
+        torch.manual_seed(0)  # Dropout's mask
+        x = draw(*SHAPES[3]).requires_grad_()
+        y = change(run(x), x)
+        wanted = [x, *module.parameters()]
+        results.append([y.detach(), *torch.autograd.grad(y, wanted, draw(*x.shape, seed=4))])
+    for one, other in zip(*results, strict=True):
+        assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+@every_operation
+@every_fused
+def test_under_vmap(name, operation):
+    in_place, out_of_place = OPERATIONS[operation]
+    module = filled(FUSED[name](fused=True))
     batch = draw(3, 4, 6)
     results = []
     for change in (in_place, out_of_place):
@@ -183,7 +168,7 @@ def test_after_inputs_of_any_layout(name, layout):
 def test_gradients_that_are_differentiated_again_may_be_written_into(name):
     results = []
     for is_fused, double in ((True, torch.Tensor.mul_), (False, torch.Tensor.mul)):
-        module = filled(CASES[name][0](layers, fused=is_fused))
+        module = filled(FUSED[name](fused=is_fused))
         x = draw(4, 6).requires_grad_()
         wanted = [x, *module.parameters()]
         first = torch.autograd.grad(module(x).square().sum(), wanted, create_graph=True)

@@ -1,7 +1,8 @@
-"""Every layer gives torch.nn's outputs, gradients and state, in training and in evaluation."""
+"""Every layer gives torch.nn's outputs, gradients and state, or its formula's, in both modes."""
 
 import copy
 import inspect
+import io
 import pickle
 
 import numpy
@@ -10,66 +11,12 @@ import torch
 from torch import nn
 
 from normlib import layers
-from tests.library.norm_cases import draw
+from tests.library.norm_cases import LAYERS, draw, pair
 from tests.tolerances import assert_same_float64
 
-# Constructor arguments newer than an older torch's: ours takes them, but there is nothing to
-# compare with.
-NEEDS_BIAS = pytest.mark.skipif(
-    "bias" not in inspect.signature(nn.BatchNorm1d).parameters,
-    reason="this torch's BatchNorm has no bias=",
-)
-
-
-def case(name, *args, shape, **kwargs):
-    words = [*map(str, args), *(f"{key}={value}" for key, value in kwargs.items())]
-    marks = NEEDS_BIAS if name[:5] in ("Batch", "Group", "Insta") and "bias" in kwargs else ()
-    return pytest.param(name, args, kwargs, shape, id=f"{name}({', '.join(words)})", marks=marks)
-
-
-IMAGE = (2, 4, 3, 5)
-CASES = [
-    case("BatchNorm1d", 4, shape=(7, 4)),
-    case("BatchNorm1d", 4, 1e-2, 0.3, shape=(3, 4, 5)),
-    case("BatchNorm1d", 1, shape=(2, 1)),
-    case("BatchNorm1d", 4, momentum=None, shape=(7, 4)),
-    case("BatchNorm1d", 4, momentum=0.0, shape=(7, 4)),
-    case("BatchNorm1d", 4, track_running_stats=False, shape=(7, 4)),
-    case("BatchNorm1d", 4, momentum=None, track_running_stats=False, shape=(7, 4)),
-    case("BatchNorm2d", 4, shape=IMAGE),
-    case("BatchNorm2d", 4, affine=False, shape=IMAGE),
-    case("BatchNorm2d", 4, bias=False, shape=IMAGE),
-    case("LayerNorm", 5, shape=(3, 5)),
-    case("LayerNorm", (3, 5), 1e-2, shape=IMAGE),
-    case("LayerNorm", [3, 5], elementwise_affine=False, shape=IMAGE),
-    case("LayerNorm", 5, bias=False, shape=(2, 1, 3, 2, 5)),
-    case("RMSNorm", 5, shape=(3, 5)),
-    case("RMSNorm", (3, 5), 1e-2, shape=IMAGE),
-    case("RMSNorm", 5, elementwise_affine=False, shape=(5,)),
-    case("GroupNorm", 2, 4, shape=IMAGE),
-    case("GroupNorm", 1, 4, 1e-2, shape=(3, 4)),
-    case("GroupNorm", 4, 4, affine=False, shape=(2, 4, 3, 1, 2)),
-    case("GroupNorm", 2, 4, bias=False, shape=IMAGE),
-    case("InstanceNorm1d", 4, shape=(3, 4, 5)),
-    case("InstanceNorm1d", 4, affine=True, track_running_stats=True, shape=(3, 4, 5)),
-    case("InstanceNorm1d", 4, 1e-2, 0.3, True, True, shape=(4, 5)),
-    case("InstanceNorm2d", 4, shape=IMAGE),
-    case("InstanceNorm2d", 4, affine=True, bias=False, shape=IMAGE),
-    case("InstanceNorm2d", 4, momentum=None, track_running_stats=True, shape=IMAGE),
-    case("InstanceNorm2d", 4, affine=True, shape=IMAGE[1:]),
-]
-every_case = pytest.mark.parametrize(("name", "args", "kwargs", "shape"), CASES)
-
-
-def pair(name, args, kwargs, **more):
-    """Our layer and torch's, in float64, with the same parameters, all different."""
-    ours, theirs = (
-        getattr(library, name)(*args, **kwargs, **more).double() for library in (layers, nn)
-    )
-    for seed, parameter in enumerate(theirs.parameters()):
-        parameter.data = draw(*parameter.shape, seed=seed)
-    assert ours.load_state_dict(theirs.state_dict()).missing_keys == []
-    return ours, theirs
+TORCHS = [(case, layer) for case, layer in LAYERS if layer.is_torchs]
+every_layer = pytest.mark.parametrize(("case", "layer"), LAYERS, ids=str)
+each_of_torchs = pytest.mark.parametrize(("case", "layer"), TORCHS, ids=str)
 
 
 def assert_same_state(ours, theirs, terms):
@@ -93,17 +40,18 @@ def step(layer, seed, shape):
     return [y.detach(), *gradients]
 
 
-# [EQ-BN] [EQ-BN-RUNNING] [EQ-BN-EVAL] [EQ-LN] [EQ-RMS] [EQ-GN] [EQ-IN]
-@every_case
-def test_three_training_steps_and_an_evaluation_equal_torchs(name, args, kwargs, shape):
-    pair_ = ours, theirs = pair(name, args, kwargs)
+# [EQ-BN] [EQ-BN-RUNNING] [EQ-BN-EVAL] [EQ-LN] [EQ-RMS] [EQ-GN] [EQ-IN] [EQ-DYT] [EQ-DYISRU]
+# [EQ-DERF]
+@every_layer
+def test_three_training_steps_and_an_evaluation_are_torchs_or_the_formulas(case, layer):
+    pair_ = ours, theirs = pair(case, layer)
     # parameters and buffers carry the rounding of the steps before
-    terms = 4 * draw(*shape).numel()
+    terms = 4 * draw(*layer.shape).numel()
     for seed in range(4):
-        for layer in pair_:
-            layer.train(seed < 3)
+        for one in pair_:
+            one.train(seed < 3)
         before = [buffer.clone() for buffer in ours.buffers()]
-        for got, want in zip(*(step(layer, seed, shape) for layer in pair_), strict=True):
+        for got, want in zip(*(step(one, seed, layer.shape) for one in pair_), strict=True):
             assert_same_float64(got, want, terms)
         assert_same_state(ours, theirs, terms)
         for buffer, old in zip(ours.buffers(), before, strict=True):
@@ -111,22 +59,22 @@ def test_three_training_steps_and_an_evaluation_equal_torchs(name, args, kwargs,
             assert ours.training or torch.equal(buffer, old)
 
 
-@every_case
-def test_the_repr_is_torchs_but_for_arguments_newer_than_that_torch(name, args, kwargs, shape):
-    ours, theirs = pair(name, args, kwargs)
-    words = (set(repr(layer).strip(")").split(", ")) for layer in (ours, theirs))
+@each_of_torchs
+def test_the_repr_is_torchs_but_for_arguments_newer_than_that_torch(case, layer):
+    ours, theirs = pair(case, layer)
+    words = (set(repr(one).strip(")").split(", ")) for one in (ours, theirs))
     newer = next(words) - next(words)
     assert repr(ours) == repr(theirs) or newer <= {"bias=True", "bias=False"}
     assert vars(ours).keys() - vars(theirs).keys() <= {"fused"}
 
 
-@every_case
-def test_a_state_dict_loads_strictly_both_ways(name, args, kwargs, shape):
-    ours, theirs = pair(name, args, kwargs)
-    step(ours, 0, shape)
+@every_layer
+def test_a_state_dict_loads_strictly_both_ways(case, layer):
+    ours, theirs = pair(case, layer)
+    step(ours, 0, layer.shape)
     theirs.load_state_dict(ours.state_dict())
     assert_same_state(ours, theirs, terms=0)
-    fresh = getattr(layers, name)(*args, **kwargs).double()
+    fresh = layer.make().double()
     fresh.load_state_dict(theirs.state_dict())
     assert_same_state(fresh, theirs, terms=0)
     if ours.state_dict():
@@ -134,42 +82,56 @@ def test_a_state_dict_loads_strictly_both_ways(name, args, kwargs, shape):
             fresh.load_state_dict({})
 
 
-@every_case
-def test_copies_and_pickles_are_equal_and_independent(name, args, kwargs, shape):
-    ours, _ = pair(name, args, kwargs)
-    for twin in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
+@every_layer
+def test_copies_and_pickles_are_equal_and_independent(case, layer):
+    ours, _ = pair(case, layer)
+    buffer = io.BytesIO()
+    torch.save(ours.state_dict(), buffer)
+    buffer.seek(0)
+    loaded = layer.make().double()
+    loaded.load_state_dict(torch.load(buffer, weights_only=True))
+    for twin in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours)), loaded):
         assert repr(twin) == repr(ours)
-        for got, want in zip(
-            step(twin, 0, shape), step(copy.deepcopy(ours), 0, shape), strict=True
-        ):
-            assert torch.equal(got, want)
-    assert all(
-        torch.equal(a, b)
-        for a, b in zip(ours.buffers(), pair(name, args, kwargs)[0].buffers(), strict=True)
-    )
+        got = step(twin, 0, layer.shape)
+        want = step(copy.deepcopy(ours), 0, layer.shape)
+        for one, other in zip(got, want, strict=True):
+            assert torch.equal(one, other)
+    assert_same_state(ours, pair(case, layer)[0], terms=0)
 
 
-@every_case
-def test_device_and_dtype_reach_every_parameter_and_buffer(name, args, kwargs, shape):
+@every_layer
+def test_device_and_dtype_reach_every_parameter_and_buffer(case, layer):
     for options in (
         {"device": "meta"},
         {"dtype": torch.float16},
-        {"device": "meta", "dtype": (torch.float64)},
+        {"device": "meta", "dtype": torch.float64},
     ):
-        ours, theirs = (
-            getattr(library, name)(*args, **kwargs, **options) for library in (layers, nn)
-        )
-        assert [(t.device, t.dtype, t.shape) for t in ours.state_dict().values()] == [
-            (t.device, t.dtype, t.shape) for t in theirs.state_dict().values()
-        ]
-    empty = getattr(layers, name)(*args, **kwargs, device="meta").to_empty(device="cpu")
-    empty.reset_parameters()
-    for got, want in zip(
-        empty.state_dict().values(),
-        getattr(nn, name)(*args, **kwargs).state_dict().values(),
-        strict=True,
-    ):
-        assert torch.equal(got, want)
+        module = layer.make(**options)
+        for value in [*module.parameters(), *module.buffers()]:
+            assert value.device.type == options.get("device", "cpu")
+            wanted = options.get("dtype", torch.float32)
+            assert value.dtype == (wanted if value.is_floating_point() else torch.int64)
+        if layer.is_torchs:
+            theirs = layer.make(nn, **options).state_dict().values()
+            assert [(t.device, t.dtype, t.shape) for t in module.state_dict().values()] == [
+                (t.device, t.dtype, t.shape) for t in theirs
+            ]
+
+
+@every_layer
+def test_a_layer_from_the_meta_device_can_be_started_and_another_one_started_again(case, layer):
+    start = layer.make()
+    assert_same_state(start, layer.make(nn) if layer.is_torchs else layer.make(), terms=0)
+    empty = layer.make(device="meta").to_empty(device="cpu")
+    trained = layer.make()
+    step(trained.double(), 0, layer.shape)
+    trained.float()
+    for module in (empty, trained):
+        module.reset_parameters()
+        for got, want in zip(
+            module.state_dict().values(), start.state_dict().values(), strict=True
+        ):
+            assert torch.equal(got, want)
 
 
 @pytest.mark.parametrize("name", ["BatchNorm1d", "BatchNorm2d"])
@@ -184,7 +146,7 @@ def test_a_checkpoint_from_before_num_batches_tracked_loads_as_in_torch(name):
         assert layer.num_batches_tracked == 5 and meta.num_batches_tracked == 0
 
 
-@pytest.mark.parametrize("name", sorted({case.values[0] for case in CASES}))
+@pytest.mark.parametrize("name", sorted({layer.name for _, layer in TORCHS}))
 def test_the_constructor_takes_torchs_arguments_in_torchs_order(name):
     ours, theirs = (
         inspect.signature(getattr(library, name)).parameters for library in (layers, nn)

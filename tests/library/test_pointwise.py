@@ -69,14 +69,13 @@ def test_values_by_hand(name, shape):  # [EQ-DYT] [EQ-DYISRU] [EQ-ISRU] [EQ-SOFT
     assert_close(call(name)(x), want, rtol=1e-14, atol=0)  # some 10 roundings of 1e-16
 
 
-@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", LEARNED)
-def test_gradients_agree_with_the_second_witness(name, shape):  # [EQ-DYT-GRAD] [EQ-DYISRU-GRAD]
-    tensors, dy = operands(shape), draw(*shape, seed=4)
+def test_gradients_of_a_number_without_dimensions(name):  # [EQ-DYT-GRAD] [EQ-DYISRU-GRAD]
+    tensors, dy = operands(()), draw(seed=4)
     _, *got = output_and_gradients(call(name), dy, *tensors)
     want = getattr(gradients, f"{name}_backward")(dy, *tensors, scale=2.0)
     for mine, witness in zip(got, want, strict=True):
-        assert_close(mine, witness, rtol=1e-12, atol=1e-12)  # sums of at most 48 terms of order 1
+        assert_close(mine, witness, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -141,39 +140,6 @@ def test_alpha_zero_is_the_bias_and_can_learn():
     assert_close(dalpha, (w * dy * x).sum()[None])
 
 
-# Half types: float32 inside, one rounding at the end
-
-
-def half_operands(dtype):
-    return [t.to(dtype) for t in operands((64, 8), torch.float32)]
-
-
-@pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize("name", LEARNED)
-def test_half_types_round_once(name, dtype):
-    tensors, dy = half_operands(dtype), draw(64, 8, seed=4, dtype=dtype)
-    got = output_and_gradients(call(name), dy, *tensors)
-    want = output_and_gradients(call(name), dy.float(), *[t.float() for t in tensors])
-    for mine, exact in zip(got, want, strict=True):
-        assert mine.dtype == dtype and torch.equal(mine, exact.to(dtype))
-
-
-@pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize("name", ["isru", "softcap"])
-def test_fixed_curves_round_once(name, dtype):
-    x = (3 * draw(500)).to(dtype)
-    assert torch.equal(call(name)(x), call(name)(x.float()).to(dtype))
-
-
-@pytest.mark.parametrize("name", LEARNED)
-def test_float32_parameters_under_a_half_input(name):
-    x, *parameters = half_operands(torch.bfloat16)
-    parameters = [p.float() for p in parameters]
-    y = call(name)(x, *parameters)
-    assert y.dtype == torch.bfloat16
-    assert torch.equal(y, call(name)(x.float(), *parameters).bfloat16())
-
-
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_bfloat16_keeps_a_gradient_where_eager_tanh_has_none(sign):  # |alpha x| = 4
     x = torch.full((3,), 8 * sign, dtype=torch.bfloat16)
@@ -224,45 +190,12 @@ def test_tails_decay_as_said():  # A78: x^-3 against an exponential, float64
 
 # Transforms, layouts, derivatives of derivatives
 
-# torch's own formulas for forward mode use torch.jit.script
-FORWARD_MODE = pytest.mark.filterwarnings(
-    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"
-)
-
-
-@FORWARD_MODE
-@pytest.mark.parametrize("name", LEARNED)
-def test_double_backward(name):
-    tensors = [t.detach().requires_grad_() for t in operands((3, 4))]
-    assert torch.autograd.gradcheck(call(name), tensors, check_forward_ad=True)
-    assert torch.autograd.gradgradcheck(call(name), tensors)
-
-
-@FORWARD_MODE
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_vmap_and_jacobians(name):
-    x = draw(5, 4)
-    assert torch.equal(torch.vmap(call(name))(x), call(name)(x))
-    slope = output_and_gradients(call(name), torch.ones_like(x), x)[1]
-    for jacobian in (torch.func.jacfwd, torch.func.jacrev):
-        rows = torch.vmap(jacobian(call(name)))(x)
-        assert_close(rows, torch.diag_embed(slope), rtol=1e-13, atol=1e-14)
-
 
 @pytest.mark.parametrize("name", LEARNED)
-def test_vmap_over_the_parameters(name):
-    x, a, w, b = operands((5, 4))
-    many = torch.stack([a, 2 * a, 3 * a])
-    got = torch.vmap(call(name), (None, 0, None, None))(x, many, w, b)
-    assert torch.equal(got, torch.stack([call(name)(x, one, w, b) for one in many]))
-
-
-@pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("name", LEARNED)
-def test_compile(name, dynamic):
+def test_compiled_for_inputs_of_any_size(name):
     torch.compiler.reset()  # another test's shapes would make this one dynamic
     tensors, dy = operands((5, 4), torch.float32), draw(5, 4, seed=4, dtype=torch.float32)
-    compiled = torch.compile(call(name), fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    compiled = torch.compile(call(name), fullgraph=True, backend="aot_eager", dynamic=True)
     want = output_and_gradients(call(name), dy, *tensors)
     for mine, eager in zip(output_and_gradients(compiled, dy, *tensors), want, strict=True):
         # sums of 20 may change their order

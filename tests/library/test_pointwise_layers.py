@@ -3,9 +3,7 @@ the official one bit for bit, conversions, what nn.Module promises, errors.
 """
 
 import copy
-import io
 import math
-import pickle
 
 import pytest
 import torch
@@ -246,21 +244,6 @@ def test_any_trailing_shape(layer, shape):
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_copies_are_equal_and_apart(layer):
-    module, x = trained(layer(6, scale=2.0)).eval(), draw(5, 6, dtype=torch.float32)
-    buffer = io.BytesIO()
-    torch.save(module.state_dict(), buffer)
-    buffer.seek(0)
-    loaded = layer(6, scale=2.0)
-    loaded.load_state_dict(torch.load(buffer, weights_only=True), strict=True)
-    for other in (copy.deepcopy(module), pickle.loads(pickle.dumps(module)), loaded):
-        assert torch.equal(other(x), module(x)) and repr(other) == repr(module)
-        with torch.no_grad():
-            other.weight.add_(1.0)
-        assert not torch.equal(other(x), module(x))
-
-
-@pytest.mark.parametrize("layer", LAYERS)
 def test_names_types_and_reset(layer):
     module = layer(6, dtype=torch.float64)
     assert list(module.state_dict()) == [KEYS[layer], "weight", "bias", "_extra_state"]
@@ -269,23 +252,6 @@ def test_names_types_and_reset(layer):
     fresh = {name: value.clone() for name, value in module.state_dict().items()}
     trained(module, torch.float64).reset_parameters()
     assert all(torch.equal(value, fresh[name]) for name, value in module.state_dict().items())
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_meta_device(layer):
-    module, x = layer(6, channels_first=True, device="meta"), torch.empty(2, 6, 3, device="meta")
-    assert module(x).shape == x.shape and module(x).device.type == "meta"
-    module = module.to_empty(device="cpu")
-    module.reset_parameters()
-    x = draw(2, 6, 3, dtype=torch.float32)
-    assert torch.equal(module(x), layer(6, channels_first=True)(x))
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_train_equals_eval(layer):
-    module, x = trained(layer(6)), draw(5, 6, dtype=torch.float32)
-    with torch.no_grad():
-        assert torch.equal(module.eval()(x), module.train()(x))
 
 
 def test_repr():
@@ -312,33 +278,12 @@ def test_bfloat16_layers_have_no_dead_zone():  # |alpha x| = 4
     assert not output_and_gradients(lambda v: torch.tanh(layer.alpha.detach() * v), dy, x)[1].any()
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("layer", LAYERS)
-def test_compiled_layers(layer, first, dynamic):
+def test_compiled_for_inputs_of_any_size(layer):
     torch.compiler.reset()  # another test's shapes would make this one dynamic
-    module = trained(layer(6, channels_first=first))
-    x = draw(*((2, 6, 3) if first else (5, 6)), dtype=torch.float32)
-    compiled = torch.compile(module, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    module = trained(layer(6, channels_first=True))
+    x = draw(2, 6, 3, dtype=torch.float32)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager", dynamic=True)
     for mine, eager in zip(on(compiled, x), on(module, x), strict=True):
         # sums of at most 36 float32 terms of order 1
         assert_close(mine, eager, rtol=1e-6, atol=1e-5)
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_per_sample_gradients_and_double_backward(layer):
-    module, x = trained(layer(4), torch.float64), draw(5, 4)
-    parameters = dict(module.named_parameters())
-
-    def loss(parameters, row):
-        return torch.func.functional_call(module, parameters, (row,)).square().sum()
-
-    each = torch.vmap(torch.func.grad(loss), (None, 0))(parameters, x)
-    whole = torch.autograd.grad(module(x).square().sum(), list(parameters.values()))
-    for mine, total in zip(each.values(), whole, strict=True):
-        assert_close(mine.sum(0), total)
-    inputs = [x.requires_grad_(), *parameters.values()]
-    run = lambda x, *values: torch.func.functional_call(  # noqa: E731
-        module, dict(zip(parameters, values, strict=True)), (x,)
-    )
-    assert torch.autograd.gradgradcheck(run, inputs)

@@ -81,3 +81,28 @@ def test_compiled_in_one_graph_it_gives_the_same_results_and_buffers(layer):
     for one, other in zip(got, want, strict=True):
         # the same operations in the same order, some fused
         assert_close(one, other, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("case", "layer"), [row for row in FIRST_LAYERS if not list(row[1].make().buffers())], ids=str
+)
+def test_gradients_of_single_samples_add_up_and_are_differentiated_again(case, layer):
+    module, x = layer.make().double(), draw(*layer.shape)
+    with torch.no_grad():
+        for seed, parameter in enumerate(module.parameters()):
+            parameter.copy_(draw(*parameter.shape, seed=seed + 5))
+    parameters = dict(module.named_parameters())
+
+    def run(x, *values):
+        given = dict(zip(parameters, values, strict=True))
+        return torch.func.functional_call(module, given, (x,))
+
+    def loss(values, sample):
+        return run(sample[None], *values).square().sum()
+
+    values = tuple(parameters.values())
+    each = torch.vmap(torch.func.grad(loss), (None, 0))(values, x)
+    whole = torch.autograd.grad(module(x).square().sum(), values)
+    for mine, total in zip(each, whole, strict=True):
+        assert_close(mine.sum(0), total)
+    assert gradgradcheck(run, [x.requires_grad_(), *values])
