@@ -1,5 +1,7 @@
-"""What the web pages, the decks and their tests read from a notebook:
-cells by id, their tags, what they printed, their pictures with alt texts, the tagged formulas.
+"""What the web pages, the decks and their tests read from a notebook.
+
+That is cells by id, their tags, what they printed, their pictures with alt texts, and the tagged
+formulas.
 """
 
 import base64

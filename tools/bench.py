@@ -1,10 +1,10 @@
-"""Measure what the norms cost:
-`python -m tools.bench [--gpu] [--record FILE] [--minutes M] [--fresh]`.
+"""The command `make bench` measures what the norms cost and writes a record.
 
-Prints a table and writes a record, case by case: an interrupted command goes on where it stopped.
-Without
---record the record is your own, in my/records/own/, where lesson 07 in my/ finds it first; the
-course's in notebooks/records/ stays as it is.
+`python -m tools.bench [--gpu] [--record FILE] [--minutes M] [--fresh]`
+
+It prints a table, and stores each case when it is measured: an interrupted command goes on where it
+stopped. Without --record the record is your own, in my/records/own/, where lesson 07 in my/ finds
+it first; the course's in notebooks/records/ stays as it is.
 """
 
 import argparse
@@ -61,8 +61,9 @@ def begin(path: Path, device: str, command: str) -> dict:
 def measure(
     case: Case, device, absent: dict[str, str], *, seconds: float, compiled: bool = True
 ) -> timing.Result:
-    """One case; an optional contender that fails is left out and named in `absent`,
-    with the reason.
+    """Measure one case.
+
+    An optional contender that fails is left out and named in `absent`, with the reason.
     """
     candidates, reference = field(case, absent, compiled=compiled and case.compiles())
     while True:
@@ -196,8 +197,9 @@ def next_step(path: Path) -> str:
 
 
 def on_cpu(options: argparse.Namespace) -> int:
-    """Both allocators, each in a process of its own:
-    the settings are read when a process starts.
+    """Measure with both allocators, each in a process of its own.
+
+    A process reads the allocator's settings only when it starts.
     """
     plain = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")}
     parts = {"as it comes": plain}

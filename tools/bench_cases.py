@@ -56,7 +56,7 @@ class Case:
         return f"{self.op} {self.way}, {shape}, {self.dtype}, allocator {self.allocator}"
 
     def compiles(self) -> bool:
-        """Is torch.compile among the contenders?
+        """Say whether torch.compile is among the contenders.
 
         On a CPU not everywhere: it takes longer than the timing.
         """
@@ -169,8 +169,9 @@ PACKAGES = {"liger": ("liger_kernel.transformers.functional", _liger), "quack": 
 def field(
     case: Case, absent: dict[str, str], *, compiled: bool
 ) -> tuple[dict[str, Callable], Callable | dict[str, Callable]]:
-    """(candidates, reference) of a case;
-    "all" puts every norm into one measurement, for paired ratios.
+    """(candidates, reference) of a case.
+
+    The case "all" puts every norm into one measurement, for paired ratios.
     """
     enter = ENTRIES[case.way]
     if case.op != "all":

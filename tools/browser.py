@@ -1,5 +1,7 @@
-"""One headless Chromium and its tabs, over the DevTools socket (websocket-client comes with
-JupyterLab). Foreign hosts cannot be resolved: a page that asks for one is found out.
+"""One headless Chromium and its tabs, which are driven over the DevTools socket.
+
+The socket's client, websocket-client, comes with JupyterLab. The browser resolves no foreign host:
+a page that asks for one is found out.
 """
 
 import base64

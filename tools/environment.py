@@ -1,5 +1,4 @@
-"""Make .venv: this package (editable) with its extras,
-and all they need exactly as in constraints.txt.
+"""Make .venv: this package (editable) and its extras, with exactly what constraints.txt names.
 
 A stamp, removed first and written last, tells what was installed: while it fits, nothing is done;
 where there is none, an installation was interrupted, and .venv is made anew. A failure ends in a
@@ -25,8 +24,9 @@ COMES_WITH_TORCH = ("torch==", "triton==", "nvidia-", "cuda-")
 
 
 def goal():
-    """What the stamp has to say;
-    with the path, because an editable install points to where the clone was.
+    """What the stamp has to say, by the clone's path, TORCH and the files that pin versions.
+
+    The path belongs to it because an editable install points to where the clone was.
     """
     text = f"{ROOT}\n{TORCH}" + "".join(
         (ROOT / name).read_text() for name in ("constraints.txt", "pyproject.toml")

@@ -143,8 +143,9 @@ class ForkedProcess:
 
 
 def serve() -> None:
-    """The warm process: a line of input, [arguments, folder], is a kernel;
-    its process id is the answer.
+    """Serve as the warm process: each line of input, [arguments, folder], starts a kernel.
+
+    The answer is the kernel's process id.
     """
     del sys.path[0]  # the folder of this script, which a kernel does not have
     os.environ["JPY_PARENT_PID"] = str(os.getpid())

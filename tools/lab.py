@@ -1,5 +1,6 @@
-"""Open JupyterLab on the first lesson in the learner's own copy:
-`python -m tools.lab [JupyterLab option …]`.
+"""Open JupyterLab on the first lesson in the learner's own copy.
+
+`python -m tools.lab [JupyterLab option …]`
 
 The copy in my/ is git-ignored, and neither `make test` nor `make notebooks` looks at it.
 """
@@ -21,8 +22,10 @@ WORKSPACES = MY / ".lab" / "workspaces"
 
 
 def set_environment():
-    """What the kernels find: where solved exercises are noted, a hint for restarts;
-    the lab's defaults.
+    """Set what the kernels and the lab find in the environment.
+
+    For the kernels: where solved exercises are noted, and a hint for restarts. For the lab: its
+    defaults.
     """
     os.environ["NORMLIB_PROGRESS"] = "1"  # long trainings show a bar
     os.environ["NORMLIB_SOLVED"] = str(MY / "progress.json")
@@ -36,10 +39,10 @@ def set_environment():
 
 
 def set_workspace(lesson):
-    """At first the lab shows this lesson and the table of contents;
-    afterwards what the reader left open.
+    """Let the lab show this lesson and the table of contents when it opens for the first time.
 
-    An address with the lesson in it would do without this, but then the lab closes its left side.
+    Afterwards it shows what the reader left open. An address with the lesson in it would do without
+    this, but then the lab closes its left side.
     """
     from jupyterlab_server.workspaces_handler import WorkspacesManager
 

@@ -1,5 +1,7 @@
-"""Run by each kernel of `make lab`: after a restart a NameError says which cell to run first, and
-a lesson that an update renewed says where the reader's answers are.
+"""Each kernel of `make lab` runs this file, which gives hints to the reader.
+
+After a restart a NameError says which cell to run first, and a lesson that an update renewed says
+where the reader's answers are.
 """
 
 import ast
@@ -29,8 +31,9 @@ def defined_at_the_top(notebook: dict) -> set[str]:
 
 
 def hint(missing: str, notebook: Path) -> str:
-    """What to tell a reader whose cell lacks this name;
-    empty where the first cell does not define it.
+    """What to tell a reader whose cell lacks this name.
+
+    It is empty where the first cell does not define the name.
     """
     try:
         names = defined_at_the_top(json.loads(notebook.read_text(encoding="utf-8")))

@@ -56,8 +56,9 @@ class News:
 
 
 def renew(source: Path, target: Path) -> News:
-    """Copy the course's files into the learner's copy;
-    each is left alone unless the course's is newer.
+    """Copy the course's files into the learner's copy.
+
+    A file of the learner's is left alone unless the course's is newer.
     """
     given = read_list(target / GIVEN)
     news = News()
@@ -177,8 +178,10 @@ def set_aside_damaged(target: Path) -> list[str]:
 
 
 def learners_form(path: Path) -> bytes:
-    """A file as the reader gets it: a notebook without outputs, its drawing cells collapsed,
-    the words that answer a prediction in a fold.
+    """A file as the reader gets it.
+
+    A notebook comes without outputs; its drawing cells are collapsed, and the words that answer a
+    prediction are in a fold.
     """
     content = path.read_bytes()
     if path.suffix != ".ipynb":

@@ -61,9 +61,7 @@ def words(text: str) -> int:
 
 
 def stated(path: Path) -> tuple[int, int] | None:
-    """Core and whole in the lesson's title;
-    None where the title does not say them in these words.
-    """
+    """Core and whole in the lesson's title, or None where it does not say them in these words."""
     title = "".join(json.loads(path.read_text("utf-8"))["cells"][0]["source"])
     match = TITLE.search(title)
     return (int(match[1]), int(match[2])) if match else None

@@ -1,5 +1,6 @@
-"""Re-execute notebooks in place, each from a fresh kernel:
-`python -m tools.notebooks [--live] [PATH …]`.
+"""Execute notebooks again, in place, each from a fresh kernel.
+
+`python -m tools.notebooks [--live] [PATH …]`
 
 What is written depends on the sources and the results only: a notebook in which nothing changed
 stays the same byte for byte. A cell tagged `nbval-ignore-output` (live timing) runs as well, but
@@ -52,8 +53,9 @@ def is_live(cell) -> bool:
 
 
 def execute(notebook, folder: Path, tick) -> str | None:
-    """Run all cells in a new kernel that works in `folder`;
-    returns what went wrong, if something did.
+    """Run all cells in a new kernel that works in `folder`.
+
+    Returns what went wrong, or None.
     """
     with tempfile.TemporaryDirectory() as sockets:
         transport = jupyter_kernels.transport(sockets)

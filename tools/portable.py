@@ -1,4 +1,4 @@
-"""Are the stored outputs the same on another machine, and do all tests pass there?
+"""Try whether outputs are the same, and tests pass, on machines that are not this one.
 
 `python -m tools.portable [--workers 2] [--only SETTING] [PATH …]`
 

@@ -1,5 +1,6 @@
-"""Cells on a page: each has its name as an anchor, pictures keep their alt texts,
-code that draws is folded, and so are the answers of predictions.
+"""Cells on a page have names as anchors, pictures with alt texts, and folds.
+
+A fold hides the code that draws, and the answers of predictions.
 """
 
 from pathlib import Path

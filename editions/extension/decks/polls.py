@@ -9,8 +9,10 @@ SMALL = 0.1  # beside which nothing is 0
 
 
 def nearest(found: list[str], options: list[str]) -> int | None:
-    """The option whose number is the nearest, to what was found or to its second part by its first.
-    An option without a number stands for all others, as `much less than these`.
+    """The option whose number is nearest to what was found.
+
+    Of two numbers that were found, their ratio counts: the second by the first. An option without a
+    number stands for all others, as `much less than these`.
     """
     values = _numbers(found)
     if len(values) < len(found):
