@@ -6,8 +6,9 @@ import pytest
 
 
 def pytest_configure(config):
-    """Triton decides when it is first imported, which torch.compile may do: without a GPU it is to
-    interpret.
+    """Let Triton interpret kernels where there is no GPU.
+
+    It decides this when it is first imported, which torch.compile may do.
     """
     if getattr(config.option, "numprocesses", None):
         return  # the workers run the tests, and import torch

@@ -1,5 +1,6 @@
-"""The decks, and faults planted in a small one, all built at once: each is named with its file and
-line. No browser.
+"""The decks are sound, and faults planted in a small one are named with their file and line.
+
+The small deck has all faults at once and is built once. No browser runs.
 """
 
 import json

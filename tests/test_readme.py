@@ -1,5 +1,6 @@
-"""The README's picture is the lesson's,
-its table is the lessons there are, its links lead somewhere.
+"""The README is true.
+
+Its picture is the lesson's, its table has the lessons there are, and its links lead somewhere.
 """
 
 import json

@@ -42,8 +42,9 @@ def pins():
 
 
 def installed(root):
-    """Name and version of each distribution that `root` needs on this machine,
-    by the installed metadata.
+    """{name: version} of each distribution that `root` needs on this machine.
+
+    The metadata of what is installed says so.
     """
     todo, seen, found = [Requirement(root)], set(), {}
     while todo:
@@ -64,8 +65,9 @@ def installed(root):
 
 @pytest.fixture
 def clone(tmp_path):
-    """What the set-up needs, in a folder with a space in its name;
-    pip is a fake that keeps a log.
+    """What the set-up needs, in a folder with a space in its name.
+
+    Its pip is a fake that keeps a log.
     """
     folder = tmp_path / "my course"
     shutil.copytree(ROOT / "tools", folder / "tools", ignore=shutil.ignore_patterns("__pycache__"))
@@ -76,8 +78,9 @@ def clone(tmp_path):
 
 
 def set_up(clone, **variables):
-    """`make environment` in `clone` with nothing of
-    this process's environment but what is given.
+    """Run `make environment` in `clone`.
+
+    It sees nothing of this process's environment but PATH, and the variables that are given.
     """
     variables = {"PATH": os.environ["PATH"], **variables}
     make = [shutil.which("make"), "-s", "environment"]
@@ -85,9 +88,7 @@ def set_up(clone, **variables):
 
 
 def sentence(run):
-    """The one line that is left of a failed run's
-    complaints when make's own has been taken away.
-    """
+    """The one line that is left of a failed run's complaints, without make's own."""
     lines = [line for line in run.stderr.splitlines() if not line.startswith("make")]
     assert run.returncode != 0
     assert len(lines) == 1, run.stderr

@@ -1,5 +1,6 @@
-"""The functions that judge closeness accept what they promise,
-and see the smallest error above it.
+"""The functions that judge closeness accept what they promise.
+
+They see the smallest error above it.
 """
 
 import math

@@ -1,5 +1,4 @@
-"""How close is close: every kind of tolerance of the tests,
-with its reason, and the functions that apply it.
+"""How close is close: each kind of tolerance, its reason, and the function that applies it.
 
 Truth is float64 or a second derivation. A tolerance is derived from the number of roundings, never
 tried out. A unit is torch.finfo(dtype).eps: float64 2.2e-16, float32 1.2e-7, float16 9.8e-4,

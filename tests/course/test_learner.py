@@ -347,10 +347,8 @@ def test_a_lesson_that_was_dissolved_is_kept_and_the_reader_told_where_its_subje
     write_lesson(lessons / "02_b.ipynb", "first")
     write_lesson(lessons / "03b_c.ipynb", "first")
     news = renew(lessons, mine)
-    assert told(news, course) == [
-        "The course has no lesson 01_a any more; its subject is in 02_b and 03b_c now. "
-        "Yours: my/01_a.old.ipynb."
-    ]
+    gone = "The course has no lesson 01_a any more; its subject is in 02_b and 03b_c now."
+    assert told(news, course) == [f"{gone} Yours: my/01_a.old.ipynb."]
     assert sources(mine / "01_a.old.ipynb") == ["my answer"]
     assert not (mine / "01_a.ipynb").exists() and not (mine / "solutions/01_a.ipynb").exists()
     assert renew(lessons, mine) == learner.News()

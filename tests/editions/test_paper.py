@@ -39,7 +39,7 @@ PROMISED = """[...document.querySelectorAll(".pdf-page")].map((page) => {
 
 @pytest.fixture(scope="module")
 def promised(chromium, site):
-    """{deck: what each of its slides has to show on paper}"""
+    """{deck: what each of its slides has to show on paper}."""
     with chromium.tab() as tab:
         tab.size(*SIZE)
         found = {}

@@ -1,5 +1,4 @@
-"""Bindings of the cost equations:
-kernels that count the bytes they move, and give the right results.
+"""Bindings of the cost equations: kernels count the bytes they move and give the right results.
 
 A kernel here sees memory only through `Memory`. It keeps a row, the parameters and its partial sums
 on chip, as a fused kernel does; statistics and partial sums are stored in float32.

@@ -1,5 +1,6 @@
-"""Bindings of the element-wise functions:
-where they come from, how steep they are, what they cannot do.
+"""Bindings of the equations about element-wise functions.
+
+They say where the functions come from, how steep they are and what they cannot do.
 """
 
 import math
@@ -80,8 +81,9 @@ def dyisru_exact(draw):
 
 
 def bounded(function, bounds, w, bend, **symbols):
-    """Three cases: far from the bounds on slope and bend,
-    at the steepest point 0, at the sharpest bend.
+    """Three cases: far from both bounds, where the slope is largest, and where the bend is.
+
+    The slope is largest at 0.
     """
     ones = torch.ones_like(w)
     places = [(bend * torch.linspace(-3, 2, D), w), (0 * ones, 2 * ones), (bend * ones, 2 * ones)]
@@ -196,8 +198,9 @@ def conditional_mean(draw):
 
 
 def under_normal_law(ends):
-    """Slopes of tanh at nodes whose weighted sum is an expectation,
-    exact though it jumps at the ends.
+    """Slopes of tanh at nodes whose weighted sum is an expectation under the normal law.
+
+    The sum is exact although what is averaged jumps at the ends.
     """
     edges = np.unique([*np.linspace(-12, 12, 97), *ends])  # N(0, 1) leaves 4e-33 beyond 12
     nodes, weights = np.polynomial.legendre.leggauss(16)

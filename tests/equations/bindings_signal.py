@@ -1,5 +1,6 @@
-"""Bindings of lessons 00 and 08:
-activation functions, signal and gradient through depth, clipping, runs.
+"""Bindings of the equations of lessons 00 and 08.
+
+They are about activation functions, signal and gradient through depth, clipping, and runs.
 """
 
 import itertools

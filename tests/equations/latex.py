@@ -137,8 +137,9 @@ class Relation:
         return cls(tokens, tokens[at], *sides, free, names, spans)
 
     def sides(self, env):
-        r"""(left, right) at every value of the free indices;
-        left of \leftarrow is the new value.
+        r"""(left, right) at every value of the free indices.
+
+        The left of \leftarrow is the new value.
         """
         after = env | env["new"] if self.sign == r"\leftarrow" else env
         free = {letter: places for letter, places in self.free.items() if letter not in env}
@@ -386,8 +387,9 @@ class Parser:
         return self.lookup(name, indices)
 
     def symbol(self):
-        """A name with all that belongs to it,
-        and its indices as (function of env, letter or None).
+        """A name with all that belongs to it, and its indices.
+
+        An index is a function of env, or a letter, or None.
         """
         accent = self.accept(*ACCENTS) or ""
         if self.accept(r"\mathbf"):

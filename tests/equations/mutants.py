@@ -1,5 +1,6 @@
-r"""Every way of getting one thing wrong in a relation of latex.py:
-a name for it, and the tokens with it.
+r"""The ways of getting one thing wrong in a relation of latex.py.
+
+Each has a name, and comes with the tokens of the wrong relation.
 """
 
 

@@ -1,5 +1,6 @@
-"""The formulas that docstrings of normlib state in
-plain text are evaluated and compared with autograd.
+"""Formulas in normlib's docstrings are evaluated, and compared with autograd.
+
+The docstrings state them in plain text.
 """
 
 import math
@@ -22,8 +23,9 @@ def formula(function, name: str) -> str:
 
 
 def python(text: str) -> str:
-    """w x / sqrt(x^2) as Python:
-    a space multiplies, ^ is a power, |v| a length, sum goes to the end.
+    """w x / sqrt(x^2) as Python.
+
+    A space multiplies, ^ is a power, |v| a length, and sum goes to the end.
     """
     text = re.sub(r"(-?)\bsum (?:over the rows of )?(?=\w)(.+)$", r"\1sum(\2)", text)
     text = re.sub(r"\|\|(.+?)\|\|", r"|\1|", text)
@@ -259,8 +261,9 @@ TESTED |= {gradients.derf_backward}
     "package", [functional, fused, gradients], ids=lambda package: package.__name__
 )
 def test_no_docstring_states_a_formula_that_nobody_evaluates(package):
-    """A new formula `y = …`, `w = …` or `dx = …` needs a test above,
-    and its function a place in TESTED.
+    """A new formula `y = …`, `w = …` or `dx = …` needs a test above.
+
+    Its function needs a place in TESTED.
     """
     for name in package.__all__:
         function = getattr(package, name)

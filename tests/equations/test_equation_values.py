@@ -1,6 +1,4 @@
-"""Every formula of equations.md is evaluated and agrees with the code;
-every error planted in it shows.
-"""
+"""Every formula of equations.md agrees with the code, and every error planted in it shows."""
 
 import re
 from pathlib import Path

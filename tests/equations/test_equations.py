@@ -1,5 +1,6 @@
-"""Tags hold together: equations.md, the docstrings of normlib,
-tests and lessons, in both directions.
+"""Tags of equations hold together, in both directions.
+
+They stand in equations.md, in the docstrings of normlib, in tests and in lessons.
 """
 
 import ast
@@ -30,8 +31,9 @@ def entries():
 
 
 def docstrings():
-    """Dotted name -> docstring of every function and class of both packages,
-    under its public path.
+    """{dotted name: docstring} of every function and class of both packages.
+
+    The name is the public path.
     """
     found = {}
     for path in sorted(path for house in HOUSES for path in (ROOT / house).rglob("*.py")):

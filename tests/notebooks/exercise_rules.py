@@ -61,8 +61,9 @@ def place(check) -> str:
 
 @rule("lesson")
 def numbers_of_an_exercise(notebook):
-    """Each number of an exercise's text is stated by its check,
-    and what the check states is there, or in a hint.
+    """Each number of an exercise's text is stated by its check.
+
+    What the check states stands in the text, or in a hint.
     """
     for cell, text, hints, check in exercises_stated(notebook):
         for part in map(plain, check.says):

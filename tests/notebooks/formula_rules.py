@@ -75,8 +75,9 @@ def displayed_lines(notebook):
 
 @rule("lesson", "solutions")
 def formulas_in_a_line(notebook):
-    """A formula in a line is arithmetic that holds, or holds for the letters of its cell;
-    where they are not bound, it repeats the tagged one with its left side.
+    """A formula in a line is arithmetic that holds, or holds for the letters of its cell.
+
+    Where they are not bound, it repeats the tagged one with its left side.
     """
     from tests.equations import bindings_lines, lines
 
@@ -105,8 +106,9 @@ def formulas_in_a_line(notebook):
 
 @rule("lesson", "solutions")
 def one_sided_sums(notebook):
-    """A longer sum within a derivation, or a solution, says what it equals, so that a machine can
-    try it; or it repeats a part of another formula.
+    """A longer sum within a derivation, or a solution, says what it equals.
+
+    Then a machine can try it. Or it repeats a part of another formula.
     """
     from tests.equations import lines
 

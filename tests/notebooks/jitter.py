@@ -1,21 +1,10 @@
-"""Would the stored outputs survive another CPU? Strict nbval, with noise in every kernel:
+"""Try whether the stored outputs would survive another CPU: strict nbval, noise in every kernel.
 
     python -m pytest -p tests.notebooks.nbstrict -p tests.notebooks.jitter --jitter-seed 0 notebooks
 
 A cell that nbstrict finds changed is fragile: print an inequality there, fewer digits, a threshold
 between two points of the grid, a stable order. noise.py says what moves; nbstrict.py alone decides
 what is compared.
-
-What is compared may not depend on
-- the order of `eigvals`, or `eigvals` of a singular matrix: `measures.eigenvalue_sizes`,
-  `eigvalsh`, `svdvals`;
-- the step at which a run diverges, and what comes after it: print that it is lost, and by when at
-  the latest;
-- `<=` or `==` against a point of a grid: put the threshold between two points;
-- the order of equal values: `stable=True`; the signs of eigenvectors and singular vectors;
-- dropout, `bernoulli_(p)`, `exponential_`: `torch.bernoulli(tensor)` draws the same everywhere;
-- `torch.equal` across two ways to compute; a rounding residue; a value at a rounding boundary: an
-  inequality, float64, fewer digits.
 """
 
 from pathlib import Path

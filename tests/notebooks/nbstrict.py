@@ -61,8 +61,9 @@ def left_out_here(cell: NotebookNode) -> bool:
 
 
 class StrictKernel(RunningKernel):
-    """A kernel of this very Python that treats cells as
-    Jupyter does and whose death is noticed at once.
+    """A kernel of this very Python that treats cells as Jupyter does.
+
+    Its death is noticed at once.
     """
 
     def __init__(self, folder):
@@ -125,8 +126,9 @@ class StrictNotebook(IPyNbFile):
         self.kernel = StrictKernel(self.path.parent)
 
     def end(self, cell, reason: str) -> str:
-        """The kernel is of no use any more:
-        what happened in cell, and to how many cells after it.
+        """Stop the kernel, which is of no use any more.
+
+        Returns what happened in the cell, and how many cells after it were not run.
         """
         self.ended = f"not run: {reason} in {self.path.name}, cell {cell.name}"
         self.kernel.stop()  # closes the sockets of a dead one, too
@@ -180,8 +182,9 @@ class StrictCell(IPyNbCell):
         return same and self.pictures_alike(test, ref)
 
     def pictures_alike(self, test, ref) -> bool:
-        """Whether each picture drawn now looks like the stored one,
-        for an eye that forgives fonts.
+        """Say whether each picture drawn now looks like the stored one.
+
+        The eye that judges forgives fonts.
         """
         for number, (drawn, stored) in enumerate(
             zip(pictures(test), pictures(ref), strict=True), 1

@@ -119,7 +119,10 @@ def is_long(values):
 
 
 def is_short(values) -> bool:
-    """Are all values little exact numbers, whose sums and products are the same in every order?"""
+    """Say whether all values are little exact numbers.
+
+    Their sums and products are the same in every order.
+    """
     few = values.reshape(-1)[:64]
     return not is_long(few).any() and not is_long(values).any()
 

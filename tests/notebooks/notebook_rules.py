@@ -1,7 +1,7 @@
-"""What must hold of every stored notebook and can be seen without a kernel;
-lessons: lesson_rules.py.
+"""What must hold of every stored notebook and can be seen without a kernel.
 
-A rule takes a Notebook and yields complaints; a complaint names the cell and the fix.
+lesson_rules.py has what must hold of lessons. A rule takes a Notebook and yields complaints; a
+complaint names the cell and the fix.
 """
 
 import ast
@@ -163,8 +163,9 @@ def known_tags(notebook):
 
 @rule()
 def hidden_input(notebook):
-    """What is folded need not be read:
-    it draws, loads or formats what other cells have computed.
+    """What is folded need not be read.
+
+    It draws, loads or formats what other cells have computed.
     """
     for cell in notebook.cells:
         if "hide-input" in tags(cell):

@@ -1,5 +1,4 @@
-"""How far two pictures are from each other,
-for an eye that forgives fonts and shifts of a pixel or two.
+"""How far two pictures are from each other, for an eye that forgives fonts and small shifts.
 
 The strict run compares the stored picture with the one that the cell draws now. On the machine that
 stored it the bytes are equal. Another matplotlib, FreeType or hinting sets letters a little

@@ -44,8 +44,10 @@ def predictions_are_answered(notebook):
 
 @rule("lesson")
 def answers_are_out_of_sight(notebook):
-    """No open Markdown behind an answer says a number of its outputs, up to the next heading,
-    exercise or code that a reader reads. What stands in the code, or above it, is in sight anyway.
+    """No open Markdown behind an answer says a number of the answer's outputs.
+
+    This holds up to the next heading, exercise or code that a reader reads. What stands in the
+    code, or above it, is in sight anyway.
     """
     for end, cells in spans(notebook):
         told = {number for cell in cells for number in numbers(printed(cell))}

@@ -181,9 +181,7 @@ def numbers_of(text: str) -> set[float]:
 
 
 def shown(cell) -> set[float]:
-    """The numbers that a code cell's outputs show a reader:
-    fingerprints of pictures are left out.
-    """
+    """The numbers that a code cell's outputs show a reader; fingerprints are left out."""
     found = set()
     for output in cell.get("outputs", []):
         parts = [alt_text(output)] if is_figure(output) else texts(output)
@@ -226,8 +224,9 @@ def said_by_check(notebook) -> dict:
 
 @cache
 def entry_numbers(page: str, anchor: str) -> frozenset[float]:
-    """The numbers in one entry of a reference page:
-    from its anchor to the end of its row or to the next.
+    """The numbers in one entry of a reference page.
+
+    An entry goes from its anchor to the end of its row, or to the next anchor.
     """
     path = REPORTED_PAGES / f"{page}.md"
     text = path.read_text("utf-8") if path.exists() else ""
@@ -246,8 +245,9 @@ def close(value: float, known: set[float]) -> bool:
 
 
 def has(value: float, word: bool, known: set[float]) -> bool:
-    """A word may stand for a percentage or a small part:
-    a fifth is 20 %, a thousand times less 0.001.
+    """Say whether a value is known; a word may stand for a percentage or a small part.
+
+    A fifth is 20 %, and a thousand times less is 0.001.
     """
     if close(value, known):
         return True
@@ -257,8 +257,9 @@ def has(value: float, word: bool, known: set[float]) -> bool:
 
 @rule()
 def measured_numbers(notebook):
-    """A decimal in the text is in the notebook's code or outputs,
-    or its paragraph says `reported`.
+    """A decimal in the text is in the notebook's code or outputs.
+
+    Or its paragraph says `reported`.
     """
     if strict(notebook):
         return  # numbers_in_prose asks for more
@@ -278,8 +279,9 @@ def measured_numbers(notebook):
 
 @rule("lesson")
 def numbers_in_prose(notebook):
-    """Decimals, integers of two digits, percentages,
-    large number words and parts have an origin.
+    """Every number in the text has an origin.
+
+    What counts is a decimal, an integer of two digits, a percentage, a large number word, a part.
     """
     if not strict(notebook):
         return
@@ -406,8 +408,9 @@ def named(kind: str, text: str) -> list[str]:
 
 @rule("lesson")
 def listed_tags(notebook):
-    """The line **Tags** of the title names,
-    in full or short (EQ-RMS, -LN), the equations that are stated.
+    """The line **Tags** of the title names the equations that are stated.
+
+    It names them in full or short (EQ-RMS, -LN).
     """
     if not strict(notebook):
         return

@@ -78,8 +78,9 @@ def is_reading(cell, block: str) -> bool:
 
 @rule("lesson")
 def readings(notebook):
-    """What a reading says, in digits or words, has been shown before: counts in its section,
-    measured numbers since the last reading.
+    """What a reading says, in digits or words, has been shown before.
+
+    A count was shown in its section, a measured number since the last reading.
     """
     if not strict(notebook):
         return

@@ -1,6 +1,4 @@
-"""The jitter works: fragile cells of each kind turn red under it,
-the same said portably stays green.
-"""
+"""The jitter works: fragile cells turn red under it, and the same said portably stays green."""
 
 import math
 import shutil
@@ -97,7 +95,7 @@ def notebooks(tmp_path_factory):
 
 
 def green_cells(notebooks, *options):
-    """(notebook, cell): is it green in a strict run with these options?"""
+    """{(notebook, cell): whether it is green in a strict run with these options}."""
     folder = notebooks[0].parent
     report = folder / "report.xml"
     arguments = strict_runs.arguments(folder, report, *notebooks)

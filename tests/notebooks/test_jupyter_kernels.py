@@ -1,5 +1,6 @@
-"""A kernel forked from the warm process is like one that was started anew,
-whatever its neighbours did.
+"""A kernel forked from the warm process is like one that was started anew.
+
+What its neighbours did does not matter.
 """
 
 import json

@@ -1,5 +1,6 @@
-"""The notebook tests can fail:
-each fault, put into a small stored notebook, turns red, and no other.
+"""The notebook tests can fail.
+
+Each fault, put into a small stored notebook, turns its cell red, and no other.
 """
 
 import base64
@@ -57,8 +58,9 @@ def toy(tmp_path_factory):
 
 
 def with_faults(toy, path, faults):
-    """A copy of the notebook; `faults` maps cell ids to functions that change the cell,
-    given all cells.
+    """A copy of the notebook with faults in it.
+
+    `faults` maps cell ids to functions that change the cell, given all cells.
     """
     notebook = nbformat.read(toy, as_version=4)
     cells = {cell.id: cell for cell in notebook.cells}
@@ -167,8 +169,9 @@ def test_cleared_notebook_is_seen(toy, tmp_path):
 
 @pytest.fixture(scope="session")
 def reports(toy, tmp_path_factory):
-    """What strict nbval says of each cell of the toy and of a copy full of faults;
-    "" where it is green.
+    """What strict nbval says of each cell of the toy and of a copy full of faults.
+
+    It says "" where a cell is green.
     """
     folder = tmp_path_factory.mktemp("faults")
     changes = {cell: change for cell, (change, _) in KERNEL_FAULTS.items()}
@@ -206,8 +209,9 @@ ENDS = {  # what the second cell does: what is said of it
 
 @pytest.fixture(scope="session")
 def ends(tmp_path_factory):
-    """What pytest says of three notebooks of four cells,
-    whose second cell ends the kernel's use.
+    """What pytest says of three notebooks of four cells.
+
+    Their second cell ends the kernel's use.
     """
     folder = tmp_path_factory.mktemp("ends")
     for number, (source, _) in enumerate(ENDS.values()):

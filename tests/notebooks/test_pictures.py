@@ -1,5 +1,6 @@
-"""The distance of two pictures forgives fonts and small shifts,
-and nothing that a reader would notice.
+"""The distance of two pictures forgives fonts and small shifts.
+
+It forgives nothing that a reader would notice.
 """
 
 import base64

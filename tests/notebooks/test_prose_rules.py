@@ -1,5 +1,6 @@
-"""The rules for text see each class of untrue text,
-and complain about nothing in a sound lesson.
+"""The rules for text see each class of untrue text.
+
+They complain about nothing in a sound lesson.
 """
 
 import re

@@ -38,8 +38,9 @@ def needed(title: str):
 
 @rule("lesson")
 def needs(notebook):
-    """A lesson needs earlier ones: the one before it, a side lesson its own; each is about what
-    it is needed for.
+    """A lesson needs earlier ones: the one before it, and a side lesson its own.
+
+    Each of them is about what it is needed for.
     """
     title = notebook.markdown[0]
     if not NEEDS.search(title.source):
