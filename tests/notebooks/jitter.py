@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.notebooks.noise import ULPS
+
 NOISE = Path(__file__).with_name("noise.py")
 ENTER = "import runpy; runpy.run_path({path!r})['start']({seed}, {ulps}); del runpy"
 START_S = 120
@@ -23,7 +25,7 @@ def pytest_addoption(parser):
         "--jitter-seed", type=int, required=False, help="which noise: any whole number from 0"
     )
     group.addoption(
-        "--jitter-ulps", type=int, default=2, help="how much, in units in the last place"
+        "--jitter-ulps", type=int, default=ULPS, help="how much, in units in the last place"
     )
 
 

@@ -13,6 +13,7 @@ import math
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+ULPS = 2  # how far a result moves, in units in its last place
 INTEGER = {torch.float64: torch.int64, torch.float32: torch.int32}
 # A result whose last bits are all 0 is taken for exact: by chance one in a million is so, of
 # float32 one in 256.
@@ -29,7 +30,7 @@ OTHER_STREAMS = {"bernoulli_", "exponential_"}
 
 
 class Noise(TorchDispatchMode):
-    def __init__(self, seed: int, ulps: int = 2):
+    def __init__(self, seed: int, ulps: int = ULPS):
         super().__init__()
         self.seed = seed
         self.ulps = ulps
@@ -319,7 +320,7 @@ def other_libm(function, seed: int):
     return moved
 
 
-def start(seed: int, ulps: int = 2) -> None:
+def start(seed: int, ulps: int = ULPS) -> None:
     """From now on and to its end this process computes as another machine might."""
     for name in LIBM.split():
         setattr(math, name, other_libm(getattr(math, name), seed))
