@@ -80,11 +80,11 @@ def persistent_programs(x: Tensor, tile: dict[str, int]) -> int:
     return multiprocessors(x.device) * in_flight
 
 
-def column_groups(x: Tensor, tile: dict[str, int], programs: int | None) -> tuple[int, int]:
+def column_groups(x: Tensor, tile: dict[str, int]) -> tuple[int, int]:
     """Blocks of columns of a tile each, and how many programs share the rows of one block."""
     blocks = triton.cdiv(x.shape[1], tile["COLS"])
     row_tiles = triton.cdiv(x.shape[0], tile["ROWS"])
-    groups = (programs or persistent_programs(x, tile)) // blocks
+    groups = persistent_programs(x, tile) // blocks
     return blocks, min(max(1, groups), row_tiles)
 
 

@@ -82,7 +82,6 @@ def curve_backward(
     *,
     kind: str,
     bias: bool,
-    programs: int | None = None,
     out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
     """Gradients in x, parameter, weight and bias.
@@ -90,8 +89,7 @@ def curve_backward(
     [EQ-DYT-GRAD] [EQ-DYISRU-GRAD]
 
     Args: as curve_forward; dy (M, D), rows of any stride; bias: whether its gradient is wanted;
-        programs: how many share the work, None for what fits the device. It moves the sums by
-        rounding; out: where dx goes, as curve_forward's.
+        out: where dx goes, as curve_forward's.
     Returns: dx (M, D) contiguous in x's dtype; dparameter (1,) in parameter's dtype; dw (None
         without weight) and db (None unless wanted), (D,) in weight's dtype, or x's without one.
         Bit-equal when repeated.
@@ -107,7 +105,7 @@ def curve_backward(
         return dx, parameter.new_zeros(1), dw, db
     rows, columns = x.shape
     tile = tile_shape(columns, COLUMNS)
-    blocks, groups = column_groups(x, tile, programs)
+    blocks, groups = column_groups(x, tile)
     dparameter = x.new_empty(groups * blocks, 1, dtype=accumulation_dtype(x))
     dw = partial_sums(weight is not None, groups, x)
     db = partial_sums(bias, groups, x)

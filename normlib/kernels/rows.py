@@ -94,7 +94,6 @@ def norm_backward(
     rstd: Tensor,
     *,
     bias: bool,
-    programs: int | None = None,
     out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Gradients in x, weight and bias from norm_forward's mean and rstd.
@@ -104,8 +103,6 @@ def norm_backward(
     Args:
         dy, x: (M, D), rows of any stride; mean None means RMSNorm.
         bias: whether the gradient of a bias is wanted.
-        programs: how many share the rows; None for what fits the device. It moves dw and db by
-            rounding.
         out: where dx goes, as norm_forward's out.
     Returns: dx (M, D) contiguous in x's dtype; dw (None without weight) and db (None unless
         wanted), (D,) in weight's dtype, or x's without one. Bit-equal when repeated: no atomic
@@ -122,20 +119,20 @@ def norm_backward(
         return dx, dw, db
     read = Rows(x=x, dy=dy, weight=weight, mean=mean, rstd=rstd)
     if fits(x, BACKWARD_BYTES):
-        dw, db = _backward_in_registers(read, dx, bias, programs)
+        dw, db = _backward_in_registers(read, dx, bias)
     else:
-        dw, db = wide.backward(read, dx, bias, programs)
+        dw, db = wide.backward(read, dx, bias)
     return dx, total(dw, dtype), total(db, dtype)
 
 
 def _backward_in_registers(
-    read: Rows, dx: Tensor, bias: bool, programs: int | None
+    read: Rows, dx: Tensor, bias: bool
 ) -> tuple[Tensor | None, Tensor | None]:
     """Fills dx; the partial sums of dw and db."""
     x = read.x
     tile = tile_shape(x.shape[1])
     row_tiles = triton.cdiv(x.shape[0], tile["ROWS"])
-    programs = min(programs or persistent_programs(x, tile), row_tiles)
+    programs = min(persistent_programs(x, tile), row_tiles)
     dw = partial_sums(read.weight is not None, programs, x)
     db = partial_sums(bias, programs, x)
     launch(_backward, programs, x, **read.arguments(), dx_ptr=dx, dw_ptr=dw, db_ptr=db, **tile)

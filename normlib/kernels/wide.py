@@ -35,9 +35,7 @@ def forward(x: Tensor, arguments: dict[str, Any]) -> None:
     launch(_forward, x.shape[0], x, **arguments, PIECE=PIECE, num_warps=8)
 
 
-def backward(
-    read: Rows, dx: Tensor, bias: bool, programs: int | None
-) -> tuple[Tensor | None, Tensor | None]:
+def backward(read: Rows, dx: Tensor, bias: bool) -> tuple[Tensor | None, Tensor | None]:
     """Fills dx; the partial sums of dw and db.
 
     Reads x and dy twice: once for three sums of each row.
@@ -48,7 +46,7 @@ def backward(
     launch(_row_sums, rows, x, **read.arguments(), sums_ptr=sums, PIECE=PIECE, num_warps=8)
 
     tile = tile_shape(x.shape[1], COLUMNS)
-    blocks, groups = column_groups(x, tile, programs)
+    blocks, groups = column_groups(x, tile)
     dw = partial_sums(read.weight is not None, groups, x)
     db = partial_sums(bias, groups, x)
     results = {"dx_ptr": dx, "dw_ptr": dw, "db_ptr": db}
