@@ -75,19 +75,17 @@ def test_the_rate_is_the_radius():  # Gelfand
 # Attention
 
 
-@pytest.mark.parametrize("scaled", [False, True])
-def test_logit_variance_by_simulation(scaled):  # [EQ-LOGIT-VARIANCE], A191
+def test_logit_variance_by_simulation():  # [EQ-LOGIT-VARIANCE], A191
     dim, rows = 16, 40_000
     q, k = 0.5 + 1.3 * draw(rows, dim), -0.8 + 0.7 * draw(rows, dim, seed=1)
-    logits = (q * k).sum(1) / (math.sqrt(dim) if scaled else 1)
-    want = measures.logit_variance(dim, 1.3, 0.7, 0.5, -0.8, scaled)
+    logits = (q * k).sum(1)
+    want = measures.logit_variance(dim, 1.3, 0.7, 0.5, -0.8)
     # 5 sd; kurtosis below 4
     assert_close(logits.var(), number(want), rtol=5 * math.sqrt(3 / rows), atol=0)
 
 
 def test_logit_variance_of_standard_entries():
     assert [measures.logit_variance(dim) for dim in (1, 64)] == [1.0, 64.0]
-    assert measures.logit_variance(64, scaled=True) == 1.0
 
 
 def test_softmax_entropy():  # [EQ-ENTROPY]

@@ -205,8 +205,9 @@ def logit_variance(draw):
         }
         law = {name: value.item() for name, value in law.items()}
         named = zip(("sigma_q", "sigma_k", "mu_q", "mu_k"), law.values(), strict=True)
-        scaled = measures.logit_variance(dim, **law, scaled=True)
-        return {"v_raw": logits.var(correction=0), "v_scaled": scaled, "D": dim, **dict(named)}
+        raw = measures.logit_variance(dim, **law)
+        scaled = (logits / math.sqrt(dim)).var(correction=0)
+        return {"v_raw": raw, "v_scaled": scaled, "D": dim, **dict(named)}
 
     return case(draw(3), draw(2) + 1)
 
