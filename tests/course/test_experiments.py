@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import sys
+from unittest import mock
 
 import pytest
 import torch
@@ -88,6 +89,13 @@ def test_a_worker_trains_with_one_thread_in_float64(tool, monkeypatch):
     tool._prepare_worker()
     sys.stderr.close()
     assert (torch.get_default_dtype(), torch.get_num_threads()) == (torch.float64, 1)
+
+
+def test_every_worker_is_prepared(tool, monkeypatch):
+    processes = mock.MagicMock()
+    monkeypatch.setattr(tool, "get_context", lambda kind: processes)
+    with tool.workers(2):
+        processes.Pool.assert_called_once_with(2, tool._prepare_worker)
 
 
 @pytest.mark.slow

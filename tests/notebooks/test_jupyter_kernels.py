@@ -139,9 +139,26 @@ def test_a_forked_kernel_is_like_a_fresh_one_whatever_its_neighbours_do(fresh, s
 
 def test_forked_kernels_draw_other_numbers_and_hold_nothing_of_ours(start, folder):
     first, second = (seen_by(start(), folder) for _ in range(2))
-    assert first["state"] == second["state"]
-    assert first["state"]["ours"] == []
+    state = first["state"]
+    assert second["state"] == state
+    assert state["ours"] == []
+    assert state["parent"] and state["session"]  # it ends with the warm process, and not with us
+    assert str(Path(jupyter_kernels.__file__).parent) not in state["path"]
+    assert not any("reap" in handler for handler in state["signals"])
+    assert state["matplotlib"]["backend"] == jupyter_kernels.INLINE
     assert all(a != b for a, b in zip(first["random"], second["random"], strict=True))
+
+
+def test_what_a_kernel_inherits(monkeypatch):
+    """A preloaded library, too: tools/other_maker.py reaches the kernels by it."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("LD_PRELOAD", "other_maker.so")
+    monkeypatch.setenv("NORMLIB_PROGRESS", "1")
+    found = jupyter_kernels.kernel_environment()
+    assert found.items() >= {"OMP_NUM_THREADS": "1", "LD_PRELOAD": "other_maker.so"}.items()
+    assert found.keys().isdisjoint({"NORMLIB_PROGRESS", "PYTEST_CURRENT_TEST"})
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")  # as test-portable says
+    assert jupyter_kernels.kernel_environment()["OMP_NUM_THREADS"] == "2"
 
 
 WRITE = "__import__('os').write(1, b'written'); __import__('time').sleep(0.5)"

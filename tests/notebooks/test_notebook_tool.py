@@ -100,6 +100,16 @@ def test_a_live_output_stays_until_its_source_changes(tmp_path, monkeypatch):
     assert shown(path) == ["7\n"]
 
 
+@pytest.mark.parametrize("options", [[], ["--live"]], ids=str)
+def test_who_asks_for_live_outputs_gets_them(tmp_path, monkeypatch, options):
+    path = write(tmp_path / "live.ipynb", "1 + 1")
+    asked = []
+    monkeypatch.setattr(notebooks, "renew", lambda path, live, tick: asked.append((path, live)))
+    monkeypatch.setattr(sys, "argv", ["notebooks.py", *options, str(path)])
+    assert notebooks.main() == 0
+    assert asked == [(path, bool(options))]
+
+
 def count_one(notebook, folder, tick):
     """In the place of a run: what is to be written differs from what is there."""
     notebook.cells[0].execution_count = 1

@@ -93,6 +93,24 @@ def test_the_same_figure_has_distance_0(stored):
     assert distance(picture(), stored) == 0
 
 
+def square(colour="black", background="white", place=40, size=120):
+    """A picture of its own, small enough for `make test`: base64 of a PNG."""
+    image = Image.new("RGB", (size, size), background)
+    image.paste(colour, (place, place, place + 40, place + 40))
+    file = io.BytesIO()
+    image.save(file, "png")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def test_a_shift_of_two_pixels_and_a_faint_colour_are_near_and_the_rest_is_far():
+    assert distance(square(place=42), square()) < LIMIT / 2
+    assert distance(square(background="#f0f0f0"), square()) == 0
+    assert distance(square(place=60), square()) > LIMIT_OF_OTHERS
+    red, green = "#ff0000", "#008200"  # the same grey
+    assert distance(square(red), square(green)) > LIMIT_OF_OTHERS
+    assert distance(square(size=160), square()) == float("inf")
+
+
 @pytest.mark.selftest
 @pytest.mark.parametrize("hinting", ["none", "force_autohint"])
 def test_letters_set_in_another_way_are_near(stored, hinting):
