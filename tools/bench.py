@@ -52,8 +52,9 @@ def begin(path: Path, device: str, command: str) -> dict:
     other = [key for key in SAME if record["provenance"][key] != new["provenance"][key]]
     if other:
         raise timing.RecordError(
-            f"{path.name} was begun with another {', '.join(other)}: its numbers and new ones do "
-            f"not mix. Measure anew with --fresh, or elsewhere with --record FILE."
+            f"{path.name} was begun with another {', '.join(other)}: "
+            "its numbers and new ones do not mix. "
+            "Measure anew with --fresh, or elsewhere with --record FILE."
         )
     return record
 

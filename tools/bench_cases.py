@@ -18,9 +18,10 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 OPS = ("layer_norm", "rms_norm", "dyt", "dyisru")
 ARTICLES = ((128, 512), (512, 1024), (2048, 2048))  # tokens, hidden
 NOT_TIMED = {
-    "layer_norm "
-    "forward+backward bfloat16 on the CPU": "torch adds the weight's gradient up in bfloat16, a "
-    "tenth off at 2048 rows: the time of a wrong result is no contender's (fused takes torch's)"
+    "layer_norm forward+backward bfloat16 on the CPU": (
+        "torch adds the weight's gradient up in bfloat16, a tenth off at 2048 rows: "
+        "the time of a wrong result is no contender's (fused takes torch's)"
+    )
 }
 WIDTHS = (4096, 1024, 8192, 16384)
 # x, y; x, dy, dx; parameters left out

@@ -75,9 +75,9 @@ def pip(*arguments):
     command = [*install, "-c", str(constraints()), *arguments]
     if subprocess.run(command, cwd=ROOT).returncode:
         sys.exit(
-            f"Installing {arguments[-1]} failed: "
-            "mend what pip says above (often network or disk space, or "
-            "a Python too new for the constraints: PYTHON= names another), "
+            f"Installing {arguments[-1]} failed: mend what pip says above "
+            "(often network or disk space, "
+            "or a Python too new for the constraints: PYTHON= names another), "
             "then run the same command again."
         )
 

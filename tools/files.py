@@ -15,6 +15,6 @@ def no_notebook(path: Path) -> str:
     if any(line.startswith(b"<<<<<<<") for line in path.read_bytes().splitlines()):
         holds = "holds conflict markers (<<<<<<<), because git found it changed here and there"
     return (
-        f"{name} {holds}: keep a copy of what you wrote in it, then "
-        f"`git checkout origin/HEAD -- {name}` takes the course's."
+        f"{name} {holds}: keep a copy of what you wrote in it, "
+        f"then `git checkout origin/HEAD -- {name}` takes the course's."
     )

@@ -261,8 +261,8 @@ def _unwritten(news: News, target: Path) -> Iterator[str]:
         more = f" and {len(names) - 1} more files" if len(names) > 1 else ""
         why = os.strerror(news.unwritten[names[0]])
         yield (
-            f"{_shown(target, names[0])}{more} could not be written ({why}): {cure}, and "
-            "`make lab` goes on. Nothing of yours is lost."
+            f"{_shown(target, names[0])}{more} could not be written ({why}): "
+            f"{cure}, and `make lab` goes on. Nothing of yours is lost."
         )
 
 

@@ -78,8 +78,9 @@ def fault(path: Path) -> str | None:
     ):
         if abs(minutes - title) > max(MARGIN * minutes, MARGIN_MINUTES):
             return (
-                f"{path.name}: the title says {title} minutes ({name}), tools/minutes.py computes "
-                f"{minutes:.0f}: write that into the title, and into the README's table"
+                f"{path.name}: the title says {title} minutes ({name}), "
+                f"tools/minutes.py computes {minutes:.0f}: "
+                "write that into the title, and into the README's table"
             )
     return None
 

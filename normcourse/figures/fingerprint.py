@@ -47,8 +47,8 @@ def _axes(ax):
     if ax.name == "3d":
         ax.figure.canvas.draw()  # projects the artists
     yield (
-        f"[{_title(ax)}] {ax.get_xlabel()} | {ax.get_ylabel()} ({ax.get_xscale()} x "
-        f"{ax.get_yscale()})"
+        f"[{_title(ax)}] {ax.get_xlabel()} | {ax.get_ylabel()} "
+        f"({ax.get_xscale()} x {ax.get_yscale()})"
     )
     if ax.axison:
         yield from (f"  {_axis(axis)}" for axis in _axis_list(ax))

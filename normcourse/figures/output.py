@@ -50,8 +50,8 @@ def _check_sizes(figure: Figure) -> None:
     width = figure.get_figwidth()
     if width > MAX_WIDTH + 1e-9:
         raise ValueError(
-            f"the figure is {width:g} inches wide, allowed {MAX_WIDTH}: put its panels below each "
-            "other, or make two figures."
+            f"the figure is {width:g} inches wide, allowed {MAX_WIDTH}: "
+            "put its panels below each other, or make two figures."
         )
     figure.canvas.draw()  # ticks get their labels
     for text in figure.findobj(Text):

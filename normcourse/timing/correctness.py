@@ -25,8 +25,8 @@ def outputs(name: str, value: object) -> tuple[Tensor, ...]:
     for index, y in enumerate(value):
         if y.is_complex():
             raise TimingError(
-                f"{name!r} returned {y.dtype} as output {index}, expected real numbers: the judge "
-                f"compares no imaginary parts. Return torch.view_as_real of it.",
+                f"{name!r} returned {y.dtype} as output {index}, expected real numbers: "
+                "the judge compares no imaginary parts. Return torch.view_as_real of it.",
                 name,
             )
     return tuple(value)
@@ -82,9 +82,9 @@ class Judge:
         error = _distance(y.detach().double(), truth.double())
         if not error <= allowed:
             raise TimingError(
-                f"{name!r} is wrong: output {index} differs from the float64 reference by "
-                f"{error:.2g} of |truth| + rms, allowed is {allowed:.2g}. Mend it, "
-                "or state its tolerance, first.",
+                f"{name!r} is wrong: output {index} differs from the float64 reference "
+                f"by {error:.2g} of |truth| + rms, allowed is {allowed:.2g}. "
+                "Mend it, or state its tolerance, first.",
                 name,
             )
         return error
@@ -103,8 +103,9 @@ def _first_call(name: str, candidate: Callable, inputs: tuple[Tensor, ...]) -> t
     for index, (before, after) in enumerate(zip(inputs, own, strict=True)):
         if not torch.equal(before, after):
             raise TimingError(
-                f"{name!r} overwrote input {index}: from the second call on, everyone would be "
-                f"timed on something else. Make it work out of place.",
+                f"{name!r} overwrote input {index}: "
+                "from the second call on, everyone would be timed on something else. "
+                "Make it work out of place.",
                 name,
             )
     return got
@@ -123,6 +124,6 @@ def _same(kinds: Mapping[str, object], what: str) -> None:
     for name, kind in others:
         if kind != expected:
             raise TimingError(
-                f"Contenders with {what}: {first!r} has {expected}, {name!r} has {kind}. They do "
-                f"not do the same work: convert inside the candidate, or time them apart."
+                f"Contenders with {what}: {first!r} has {expected}, {name!r} has {kind}. "
+                "They do not do the same work: convert inside the candidate, or time them apart."
             )

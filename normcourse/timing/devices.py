@@ -107,8 +107,8 @@ class Cuda:
             timed, ahead = self._queue(calls, keep, warm)
         if not ahead and not self.flags:
             self.flags.append(
-                "the host never got ahead of the device (does a candidate synchronise?): the times "
-                "of the device contain waiting for the host"
+                "the host never got ahead of the device (does a candidate synchronise?): "
+                "the times of the device contain waiting for the host"
             )
         samples = []
         for host_s, first, last, output in timed:

@@ -73,9 +73,9 @@ def fit_line(nbytes: Sequence[float], seconds: Sequence[float]) -> tuple[float, 
     positive = min(*nbytes, *seconds) > 0
     if len(set(nbytes)) < 4 or len(nbytes) != len(seconds) or not positive:
         raise ValueError(
-            f"fit_line needs 4 different sizes or more and as many times, all positive, got "
-            f"{list(nbytes)} and {list(seconds)}. Measure more sizes: a line through few points "
-            f"fits anything."
+            "fit_line needs 4 different sizes or more and as many times, all positive, "
+            f"got {list(nbytes)} and {list(seconds)}. "
+            "Measure more sizes: a line through few points fits anything."
         )
     size = torch.tensor(nbytes, dtype=torch.float64)
     time = torch.tensor(seconds, dtype=torch.float64)
@@ -87,7 +87,8 @@ def fit_line(nbytes: Sequence[float], seconds: Sequence[float]) -> tuple[float, 
     t0, slope = fit.solution[:, 0].tolist()
     if slope <= 0:
         raise TimingError(
-            "Time does not grow with bytes, and a bandwidth was expected. What was timed is not "
-            "the traffic: look for a missing synchronisation, or take larger sizes."
+            "Time does not grow with bytes, and a bandwidth was expected. "
+            "What was timed is not the traffic: "
+            "look for a missing synchronisation, or take larger sizes."
         )
     return t0, scale.item() / slope

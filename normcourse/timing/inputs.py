@@ -23,8 +23,9 @@ def draw(make_inputs: Callable, place: torch.device, seed: int) -> tuple[Tensor,
     for index, x in enumerate(inputs):
         if x.device.type != place.type:
             raise ValueError(
-                f"Input {index} lies on {x.device}, the device timed is {place}: the transfer "
-                f"would be timed, or nothing at all. Draw with device=generator.device."
+                f"Input {index} lies on {x.device}, the device timed is {place}: "
+                "the transfer would be timed, or nothing at all. "
+                "Draw with device=generator.device."
             )
         if x.is_floating_point() and not x.isfinite().all():
             raise ValueError(
@@ -32,8 +33,9 @@ def draw(make_inputs: Callable, place: torch.device, seed: int) -> tuple[Tensor,
             )
         if x.is_floating_point() and not x.any():
             raise ValueError(
-                f"Input {index} is all zeros, expected random numbers: zeros cost less power and "
-                f"hide errors. Draw it with torch.randn(…, generator=generator)."
+                f"Input {index} is all zeros, expected random numbers: "
+                "zeros cost less power and hide errors. "
+                "Draw it with torch.randn(…, generator=generator)."
             )
     return inputs
 

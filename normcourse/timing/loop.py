@@ -222,8 +222,9 @@ def _clock_went_on(samples: Mapping[str, list[Sample]]) -> None:
         shortest = min(sample.device_s for sample in own)
         if shortest <= 0:
             raise TimingError(
-                f"{name!r} took {shortest} s: the clock stood still or went back. Use a clock that "
-                f"is monotonic and fine enough (time.perf_counter), or larger inputs.",
+                f"{name!r} took {shortest} s: the clock stood still or went back. "
+                "Use a clock that is monotonic and fine enough (time.perf_counter), "
+                "or larger inputs.",
                 name,
             )
 
@@ -249,8 +250,10 @@ def _unwitnessed(device: Cpu | Cuda, turns: Mapping, result: Result) -> list[str
         walls = [wall for wall in map(device.whole, calls) if wall is not None]
         if walls and min(walls) > 1.5 * (row.host_s + row.median_s) + 2e-5:
             flags.append(
-                f"{row.name}: synchronisation is missing, a call that is waited for takes "
-                f"{in_words(min(walls))}, and the times say {in_words(row.median_s)}: work goes on "
-                f"outside of what was timed (another stream, or a clock that does not wait)"
+                f"{row.name}: synchronisation is missing, "
+                f"a call that is waited for takes {in_words(min(walls))}, "
+                f"and the times say {in_words(row.median_s)}: "
+                "work goes on outside of what was timed (another stream, "
+                "or a clock that does not wait)"
             )
     return flags

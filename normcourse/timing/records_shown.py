@@ -68,8 +68,9 @@ class Shown:
         if found is None:
             wanted = ", ".join(map(str, [op, *other.values()]))
             raise RecordError(
-                f"{self.name} does not hold {wanted} yet: the same make bench goes on where it "
-                f"stopped. Or move the file away, and the lesson shows the next record."
+                f"{self.name} does not hold {wanted} yet: "
+                "the same make bench goes on where it stopped. "
+                "Or move the file away, and the lesson shows the next record."
             )
         return found
 

@@ -160,15 +160,16 @@ def suspicions(result: Result) -> list[str]:
     for row in result.rows:
         if row.name not in CONTROLS and row.copy_ratio.low > IMPOSSIBLE:
             flags.append(
-                f"{row.name}: {row.of_copy:.0%} of the copy, above 100 % beyond its interval: it "
-                f"does not move {result.moved_bytes} bytes, finds them in the cache, or is not "
-                f"waited for"
+                f"{row.name}: {row.of_copy:.0%} of the copy, above 100 % beyond its interval: "
+                f"it does not move {result.moved_bytes} bytes, finds them in the cache, "
+                "or is not waited for"
             )
         low, high = row.middle_s
         if row.name != "empty" and high - low > SPREAD * row.median_s:
             flags.append(
-                f"{row.name}: spread, 20 to 80 % of its times lie from {in_words(low)} to "
-                f"{in_words(high)}: measure on a quieter machine, and trust ratios more than times"
+                f"{row.name}: spread, "
+                f"20 to 80 % of its times lie from {in_words(low)} to {in_words(high)}: "
+                "measure on a quieter machine, and trust ratios more than times"
             )
     return flags
 

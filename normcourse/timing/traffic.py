@@ -54,9 +54,9 @@ def count_traffic() -> Iterator[Traffic]:
     """
     if not triton.knobs.runtime.interpret or not is_interpreted():
         raise RuntimeError(
-            "count_traffic needs Triton's interpreter, but kernels are compiled here. Set "
-            "TRITON_INTERPRET=1 before triton is imported for the first time; in a notebook, "
-            "in its first cell."
+            "count_traffic needs Triton's interpreter, but kernels are compiled here. "
+            "Set TRITON_INTERPRET=1 before triton is imported for the first time; "
+            "in a notebook, in its first cell."
         )
     builder = interpreter.interpreter_builder
     traffic = Traffic()

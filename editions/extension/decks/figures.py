@@ -53,9 +53,9 @@ def figure(picture: Picture, cell: str, shown: Box, room: float, steps: bool) ->
     label = LABEL * scale * dots
     if label < READABLE:
         raise Misfit(
-            f"the smallest labels of {cell} would be {label:.0f} pixels high, and a room needs "
-            f"{READABLE}: give it more :height:, or show one of its {len(picture.panels)} panels "
-            "by :panel:"
+            f"the smallest labels of {cell} would be {label:.0f} pixels high, "
+            f"and a room needs {READABLE}: give it more :height:, "
+            f"or show one of its {len(picture.panels)} panels by :panel:"
         )
     source = base64.b64encode(picture.png).decode()
     place = f"left:{-shown.left * scale:.1f}px;top:{-shown.top * scale:.1f}px"
