@@ -98,7 +98,7 @@ class Notebook:
 
     @cached_property
     def formulas(self) -> dict[str, str]:
-        """The LaTeX that stands under each **[EQ-TAG]**."""
+        """The LaTeX that stands under each **[EQ-…]**."""
         return dict(STATED.findall("\n\n".join(self.markdown.values())))
 
     @cached_property

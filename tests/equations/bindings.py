@@ -8,6 +8,9 @@ equal.
 import torch
 from torch import Tensor
 
+from tests.failing import ROOT, fail
+
+PAGE = ROOT / "notebooks/reference/equations.md"
 BINDINGS = {}
 EPS = 0.3  # large, so that a misplaced eps shows
 N, D = 3, 4  # rows and features: different, so that a swapped index shows
@@ -23,6 +26,8 @@ def bind(tag):
 
 
 def environments(tag):
+    if tag not in BINDINGS:
+        fail(PAGE, f"nothing computes {tag}", edit=f'tests/equations/bindings_*.py: @bind("{tag}")')
     generator = torch.Generator().manual_seed(1)
     found = BINDINGS[tag](
         lambda *shape: torch.randn(shape, dtype=torch.float64, generator=generator)

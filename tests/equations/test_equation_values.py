@@ -14,10 +14,12 @@ import tests.equations.bindings_pointwise
 import tests.equations.bindings_signal
 import tests.equations.bindings_spectra  # noqa: F401
 from tests.equations import latex
-from tests.equations.bindings import BINDINGS, environments
+from tests.equations.bindings import BINDINGS, PAGE, environments
 from tests.equations.mutants import mutants
+from tests.failing import fail
+from tests.named_things import shown
 
-TEXT = (Path(__file__).parents[2] / "notebooks/reference/equations.md").read_text("utf-8")
+TEXT = PAGE.read_text("utf-8")
 BLOCKS = latex.blocks(TEXT)
 RELATIONS = {tag: latex.relations(block) for tag, block in BLOCKS.items()}
 # an index out of range, say
@@ -123,15 +125,51 @@ def survives(tokens, cases):
 
 
 def test_every_equation_is_evaluated():
-    assert set(BLOCKS) == set(BINDINGS) == set(re.findall(r"^### (\S+)", TEXT, re.M))
+    assert set(BLOCKS) == set(re.findall(r"^### (\S+)", TEXT, re.M))
+    for tag in set(BLOCKS) - set(BINDINGS):
+        environments(tag)
+    for tag in set(BINDINGS) - set(BLOCKS):
+        fail(where(tag), f"{PAGE.name} has no {tag}", edit="the binding, or add the equation")
+
+
+def where(tag):
+    """The file with the binding, and its function."""
+    function = BINDINGS[tag]
+    return f"{shown(Path(function.__code__.co_filename))}, {function.__name__}"
+
+
+def check(tag, relations, cases):
+    """The formula holds for the numbers of the code."""
+    for relation in relations:
+        formula = " ".join(relation.tokens)
+        try:
+            holds = agrees(relation, cases)
+        except KeyError as missing:
+            what = f"it gives no {missing} for {tag}, which says {formula}"
+            fail(where(tag), what, edit="what the binding returns")
+        if not holds:
+            what = f"{formula} is not true of the numbers that {where(tag)} takes from the code"
+            fail(f"{shown(PAGE)}, {tag}", what, edit="the one that is wrong")
 
 
 @pytest.mark.parametrize("tag", BLOCKS)
 def test_the_formula_agrees_with_the_code(tag):
-    cases = environments(tag)
     assert RELATIONS[tag]
-    for relation in RELATIONS[tag]:
-        assert agrees(relation, cases), " ".join(relation.tokens)
+    check(tag, RELATIONS[tag], environments(tag))
+
+
+def test_a_binding_that_is_not_there_or_gives_too_little_is_named(monkeypatch):
+    tag = "EQ-RMS"
+    complete = BINDINGS[tag]
+    monkeypatch.setitem(BINDINGS, tag, lambda draw: {**complete(draw), "r": 7.0})
+    with pytest.raises(pytest.fail.Exception, match=r"equations.md, EQ-RMS: .* is not true"):
+        check(tag, RELATIONS[tag], environments(tag))
+    monkeypatch.setitem(BINDINGS, tag, lambda draw: {"D": 4})
+    with pytest.raises(pytest.fail.Exception, match=r"test_equation_values.py, .* gives no '\w+' "):
+        check(tag, RELATIONS[tag], environments(tag))
+    monkeypatch.delitem(BINDINGS, tag)
+    with pytest.raises(pytest.fail.Exception, match=r'nothing computes EQ-RMS.*@bind\("EQ-RMS"\)'):
+        environments(tag)
 
 
 @pytest.mark.parametrize("tag", BLOCKS)
@@ -139,7 +177,12 @@ def test_every_planted_error_shows(tag):
     cases = environments(tag)
     planted = [mutant for relation in RELATIONS[tag] for mutant in mutants(relation)]
     alive = {name for name, tokens in planted if survives(tokens, cases)}
-    assert alive == set(EQUIVALENT.get(tag, {}))
+    expected = set(EQUIVALENT.get(tag, {}))
+    if alive != expected:
+        what = f"of the errors planted in {tag} these are not seen: {sorted(alive - expected)}"
+        if expected - alive:
+            what = f"{sorted(expected - alive)} is seen now: take it out of EQUIVALENT"
+        fail(where(tag), what, edit="the numbers, or say in EQUIVALENT why it is no error")
 
 
 @pytest.mark.parametrize("tag", MISTAKES)
