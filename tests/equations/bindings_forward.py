@@ -129,21 +129,6 @@ def power_step(draw):
     } | lengths
 
 
-@bind("EQ-RMS")
-def rms_norm(draw):
-    x, w = draw(D), draw(D)
-    y, hatx = functional.rms_norm(x, (D,), w, EPS), functional.rms_norm(x, (D,), eps=EPS)
-    return {
-        "x": x,
-        "y": y,
-        "hatx": hatx,
-        "w": w,
-        "r": (x[0] / hatx[0]).item(),
-        "D": D,
-        "varepsilon": EPS,
-    }
-
-
 @bind("EQ-RMS-EPS-OUT")
 def rms_eps_out(draw):
     x = draw(D)
@@ -300,23 +285,3 @@ def unit_vector(draw):
 def softmax(draw):
     x = draw(D)
     return {"x": x, "p": x.softmax(0), "D": D}
-
-
-@bind("EQ-DYT")
-def dyt(draw):
-    x, w, b = draw(D), draw(D), draw(D)
-    y = functional.dyt(x, torch.tensor(0.7, dtype=x.dtype), w, b, 2.0)
-    return {"x": x, "y": y, "w": w, "b": b, "alpha": 0.7, "kappa": 2.0}
-
-
-@bind("EQ-DYISRU")
-def dyisru(draw):
-    x, w, b = draw(D), draw(D), draw(D)
-    y = functional.dyisru(x, torch.tensor(0.7, dtype=x.dtype), w, b, 2.0)
-    return {"x": x, "y": y, "w": w, "b": b, "c": 0.7, "kappa": 2.0}
-
-
-@bind("EQ-SOFTCAP")
-def softcap(draw):
-    x = draw(D)
-    return {"x": x, "y": functional.softcap(x, 1.5), "kappa": 1.5}

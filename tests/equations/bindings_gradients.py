@@ -128,21 +128,6 @@ def weight_norm(draw):
     }
 
 
-@bind("EQ-RMS-GRAD")
-def rms_norm(draw):
-    x, w, dy = draw(N, D), draw(D), draw(N, D)
-    grads = named(gradients.rms_norm_backward(dy, x, (D,), w, EPS), GRADS[:2])
-    r = (x.square().mean(1) + EPS).sqrt()
-    return grads | {
-        "hatx": F.rms_norm(x, (D,), eps=EPS),
-        "r": r,
-        "w": w,
-        "dL_dy": dy,
-        "D": D,
-        "N": N,
-    }
-
-
 @bind("EQ-RMS-PATHS")
 def rms_norm_paths(draw):
     x, w, dy = draw(D).requires_grad_(), draw(D), draw(D)
@@ -200,28 +185,11 @@ def softmax(draw):
     return {"p": x.softmax(0), "dL_dp": dp, "dL_dx": dx, "D": D}
 
 
-@bind("EQ-DYT-GRAD")
-def dyt(draw):
-    x, w, b, dy, alpha, kappa = draw(N, D), draw(D), draw(D), draw(N, D), draw(1), 2.0
-    dx, dalpha, dw, db = gradients.dyt_backward(dy, x, alpha, w, b, kappa)
-    grads = named((dx, dw, db)) | {"dL_dalpha": dalpha.item(), "dL_dy": dy}
-    t = torch.tanh(alpha * x / kappa)
-    return grads | {"x": x, "t": t, "w": w, "alpha": alpha.item(), "kappa": kappa, "N": N, "D": D}
-
-
 @bind("EQ-DYT-JACOBIAN")
 def dyt_jacobian(draw):
     x, w, alpha = draw(D), draw(D), draw(1)
     jacobian = gradients.dyt_jacobian(x, alpha, w, scale=2.0)
     return {"dy_dx": jacobian, "x": x, "w": w, "alpha": alpha.item(), "kappa": 2.0}
-
-
-@bind("EQ-DYISRU-GRAD")
-def dyisru(draw):
-    x, w, b, dy, c = draw(N, D), draw(D), draw(D), draw(N, D), draw(1).exp()
-    dx, dc, dw, db = gradients.dyisru_backward(dy, x, c, w, b)
-    grads = named((dx, dw, db)) | {"dL_dc": dc.item(), "dL_dy": dy}
-    return grads | {"x": x, "w": w, "c": c.item(), "kappa": D**0.5, "N": N, "D": D}
 
 
 @bind("EQ-DYISRU-JACOBIAN")
@@ -234,10 +202,3 @@ def dyisru_jacobian(draw):
         "c": c.item(),
         "kappa": (D**0.5),
     }
-
-
-@bind("EQ-SOFTCAP-GRAD")
-def softcap(draw):
-    x, dy = draw(D), draw(D)
-    (dx,) = gradients.softcap_backward(dy, x, 1.5)
-    return {"x": x, "dL_dy": dy, "dL_dx": dx, "kappa": 1.5}

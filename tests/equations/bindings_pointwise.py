@@ -124,12 +124,6 @@ def dyisru_bounds(draw):
     )
 
 
-@bind("EQ-ISRU")
-def isru(draw):
-    x = draw(D)
-    return {"x": x, "y": functional.isru(x, 0.7), "alpha": 0.7}
-
-
 @bind("EQ-DERF")
 def derf(draw):
     x, w, b = draw(D), draw(D), draw(D)

@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from normlib import functional, fused, gradients
+from tests.equations.bindings_norms import letter
+from tests.library.norm_cases import ROWS
 
 FORMULA = r"(?<![\w.]){name} = (.+?)(?=,   |;   |; |\. |,? in input|  \[|: |$)"
 ATOM = re.compile(r"\s+|[A-Za-z_]\w*|\d+(?:\.\d+)?|\|[^|]+\||[-+*/^()]")
@@ -95,12 +97,9 @@ def statistics(env, axis):
 
 
 FORWARD = {
-    functional.rms_norm: lambda e: functional.rms_norm(e["x"], (4,), e["w"], EPS),
     fused.rms_norm: lambda e: functional.rms_norm(e["x"], (4,), e["w"], EPS),
-    functional.dyt: lambda e: functional.dyt(e["x"], e["alpha"], e["w"], e["b"], scale=SCALE),
     fused.dyt: lambda e: functional.dyt(e["x"], e["alpha"], e["w"], e["b"], scale=SCALE),
     functional.derf: lambda e: functional.derf(e["x"], e["alpha"], e["s"], e["w"], e["b"]),
-    functional.dyisru: lambda e: functional.dyisru(e["x"], e["c"], e["w"], e["b"], scale=SCALE),
     fused.dyisru: lambda e: functional.dyisru(e["x"], e["c"], e["w"], e["b"], scale=SCALE),
 }
 STANDARDIZE = {functional.layer_norm: -1, fused.layer_norm: -1, functional.batch_norm: 0}
@@ -166,33 +165,6 @@ def by_name(values):
     return {name: value for name, value in values.items() if name != "mean"}
 
 
-def test_gradients_of_rms_norm(env):
-    out = functional.rms_norm(env["x"], (4,), env["w"], EPS)
-    r = (env["x"].square().mean(-1, keepdim=True) + EPS).sqrt()
-    there = env | {"r": r, "xhat": env["x"] / r, "g": env["w"] * env["dy"]}
-    same(gradients.rms_norm_backward, there, backward(env, out, dx=env["x"]))
-    same(
-        gradients.rms_norm_backward,
-        there,
-        backward(env, FORWARD[functional.rms_norm](env), dw=env["w"]),
-        axis=0,
-    )
-
-
-def test_gradients_of_dyt(env):
-    out = FORWARD[functional.dyt](env)
-    expected = backward(env, out, dx=env["x"], dalpha=env["alpha"], dw=env["w"], db=env["b"])
-    assert torch.allclose(
-        evaluated(gradients.dyt_backward, "dyt", env), FORWARD[functional.dyt](env)
-    )
-    there = env | {"t": evaluated(gradients.dyt_backward, "t", env)}
-    dalpha = expected.pop("dalpha")
-    assert torch.allclose(
-        evaluated(gradients.dyt_backward, "dalpha", there, axis=(0, 1)).flatten(), dalpha
-    )
-    same(gradients.dyt_backward, there, expected, axis=0)
-
-
 def test_gradients_of_derf(env):
     out = FORWARD[functional.derf](env)
     expected = backward(
@@ -206,28 +178,60 @@ def test_gradients_of_derf(env):
     same(gradients.derf_backward, there, expected, axis=0)
 
 
-def test_gradients_of_dyisru(env):
-    out = FORWARD[functional.dyisru](env)
-    expected = backward(env, out, dx=env["x"], dc=env["c"])
-    assert torch.allclose(
-        evaluated(gradients.dyisru_backward, "dyisru", env), FORWARD[functional.dyisru](env)
-    )
-    same(gradients.dyisru_backward, env, {"dx": expected["dx"]})
-    assert torch.allclose(
-        evaluated(gradients.dyisru_backward, "dc", env, axis=(0, 1)).flatten(), expected["dc"]
-    )
-
-
-def test_gradients_of_softcap(env):
-    out = functional.softcap(env["x"], CAP)
-    assert torch.allclose(evaluated(gradients.softcap_backward, "softcap", env), out)
-    same(gradients.softcap_backward, env, backward(env, out, dx=env["x"]))
-
-
 def test_gradients_of_softmax(env):
     p = torch.softmax(env["x"], -1)
     there = {"p": p, "dp": env["dy"]}
     same(gradients.softmax_backward, there, backward(env, p, dx=env["x"]))
+
+
+STATEMENT = re.compile(r"(?:^|,  ? ?)\s*(\w+) = ", re.M)
+WITH_EQUATION = [case for case in ROWS if case.equation]
+
+
+def of_row(case, shape):
+    """Input and parameters of a row, and what its docstrings' letters mean."""
+    tensors = [tensor.requires_grad_() for tensor in case.tensors(shape)]
+    letters = {letter(name): value for name, value in case.arguments(shape, *tensors[1:]).items()}
+    letters["eps"] = letters.pop("varepsilon", None)
+    letters["scale"] = letters.get("scale", math.sqrt(shape[-1]))
+    for name, value in case.symbols(*tensors).items():
+        of_rows = isinstance(value, torch.Tensor) and value.dim() < len(shape)
+        letters[{"hatx": "xhat"}.get(name, name)] = value.unsqueeze(-1) if of_rows else value
+    return tensors, letters | {"x": tensors[0]}
+
+
+@pytest.mark.parametrize("case", WITH_EQUATION, ids=str)
+def test_the_output_of_a_row(case):
+    function = getattr(functional, case.function)
+    tensors, letters = of_row(case, (5, 4))
+    for name in STATEMENT.findall(function.__doc__):
+        assert name == "y"
+        assert torch.allclose(evaluated(function, name, letters), case.formula(*tensors))
+
+
+@pytest.mark.parametrize("case", [c for c in WITH_EQUATION if c.witness("backward")], ids=str)
+def test_the_gradients_of_a_row(case):
+    function = case.witness("backward")
+    tensors, letters = of_row(case, (5, 4))
+    dy = draw(5, 4).flip(0)
+    output = case.formula(*tensors)
+    grads = torch.autograd.grad(output, tensors, dy)
+    wanted = dict(
+        zip(["dx", *(f"d{letter(name)}" for name in case.parameters)], grads, strict=True)
+    )
+    stated = STATEMENT.findall(function.__doc__)
+    assert "dx" in stated, f"{function.__name__} states no dx = …"
+    there = letters | {"dy": dy}
+    for name in stated:
+        if name in wanted:
+            size = wanted[name].shape
+            axis = -1 if name == "dx" else (0, 1) if size == (1,) else 0
+            value = evaluated(function, name, there, axis)
+            assert torch.allclose(value.reshape(size), wanted[name]), name
+        elif name != "db":
+            there[name] = evaluated(function, name, there)
+            if name == case.function:
+                assert torch.allclose(there[name], output)
 
 
 @pytest.mark.parametrize(
@@ -252,9 +256,9 @@ def test_plain_text_is_read_as_meant(text):
 
 
 TESTED = {*FORWARD, *STANDARDIZE, functional.weight_norm, gradients.batch_norm_backward}
-TESTED |= {gradients.layer_norm_backward, gradients.rms_norm_backward, gradients.dyt_backward}
-TESTED |= {gradients.dyisru_backward, gradients.softcap_backward, gradients.softmax_backward}
-TESTED |= {gradients.derf_backward}
+TESTED |= {gradients.layer_norm_backward, gradients.softmax_backward, gradients.derf_backward}
+TESTED |= {getattr(functional, case.function) for case in WITH_EQUATION}
+TESTED |= {case.witness("backward") for case in WITH_EQUATION}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import tests.equations.bindings_cost
 import tests.equations.bindings_facts
 import tests.equations.bindings_forward
 import tests.equations.bindings_gradients
+import tests.equations.bindings_norms
 import tests.equations.bindings_pointwise
 import tests.equations.bindings_signal
 import tests.equations.bindings_spectra  # noqa: F401

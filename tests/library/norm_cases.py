@@ -93,6 +93,10 @@ class NormCase:
     centred: bool = False  # whether the mean is one of these statistics
     witnesses: tuple = ("backward", "jacobian")  # what normlib.gradients may have of this row
     wide: Callable = lambda size: (16, size)  # the shape of an input that has many values
+    equation: str = ""  # its tag; of its gradients …-GRAD. For norms of rows and for curves
+    symbols: Callable = (
+        lambda x, *parameters: {}
+    )  # other letters of the equations, and their values
     layers: list = field(default_factory=list)
 
     def __post_init__(self):
@@ -203,6 +207,10 @@ def pair(case, layer):
 def standardized(x, dims, centre=True):
     x = x - x.mean(dims, keepdim=True) if centre else x
     return x / torch.sqrt((x * x).mean(dims, keepdim=True) + EPS)
+
+
+def root_mean_square(x):
+    return torch.sqrt((x * x).mean(-1) + EPS)
 
 
 def over_last(count, centre=True):
@@ -378,6 +386,8 @@ ROWS = [
         name="rms_norm",
         formula=over_last(1, centre=False),
         torch_function=F.rms_norm,
+        equation="EQ-RMS",
+        symbols=lambda x, *_: {"r": root_mean_square(x), "hatx": standardized(x, (-1,), False)},
         shapes=[*ROW_SHAPES, (2, 384)],
         parameters={"weight": last},
         options=of_last(1),
@@ -447,20 +457,24 @@ ROWS = [
     ),
     NormCase(
         name="dyt",
+        equation="EQ-DYT",
+        symbols=lambda x, alpha, *_: {"kappa": 2.5, "t": torch.tanh(alpha * x / 2.5)},
         formula=lambda x, alpha, weight=1.0, bias=0.0: (
-            weight * 2 * torch.tanh(alpha * x / 2) + bias
+            weight * 2.5 * torch.tanh(alpha * x / 2.5) + bias
         ),
         shapes=CURVE_SHAPES,
         parameters={"alpha": number, **ROW},
-        options=lambda shape: {"scale": 2.0},
+        options=lambda shape: {"scale": 2.5},
         layers=[
-            LayerCase("DyT", 5, scale=2.0, shape=(3, 5)),
-            LayerCase("DyT", (3, 5), 0.3, 2.0, bias=False, shape=IMAGE),
-            LayerCase("DyT", 4, scale=2.0, channels_first=True, shape=IMAGE),
+            LayerCase("DyT", 5, scale=2.5, shape=(3, 5)),
+            LayerCase("DyT", (3, 5), 0.3, 2.5, bias=False, shape=IMAGE),
+            LayerCase("DyT", 4, scale=2.5, channels_first=True, shape=IMAGE),
         ],
     ),
     NormCase(
         name="dyisru",
+        equation="EQ-DYISRU",
+        symbols=lambda x, *_: {"kappa": math.sqrt(x.shape[-1])},
         formula=lambda x, c, weight=1.0, bias=0.0: (
             weight * math.sqrt(x.shape[-1]) * x / torch.sqrt(x * x + c) + bias
         ),
@@ -488,12 +502,15 @@ ROWS = [
     ),
     NormCase(
         name="isru",
+        equation="EQ-ISRU",
         formula=lambda x: x / torch.sqrt(1 + 0.7 * x * x),
         shapes=CURVE_SHAPES,
         options=lambda shape: {"alpha": 0.7},
     ),
     NormCase(
         name="softcap",
+        equation="EQ-SOFTCAP",
+        symbols=lambda x: {"kappa": 1.5},
         formula=lambda x: 1.5 * torch.tanh(x / 1.5),
         shapes=CURVE_SHAPES,
         options=lambda shape: {"cap": 1.5},

@@ -1,0 +1,49 @@
+"""Bindings that follow from the registry of norms: of a row's own equation and its gradients."""
+
+from functools import partial
+
+from tests.equations.bindings import D, N, bind
+from tests.library.norm_cases import ROWS
+
+LETTERS = {"weight": "w", "bias": "b", "shift": "s", "eps": "varepsilon"}
+
+
+def letter(name):
+    return LETTERS.get(name, name)
+
+
+def drawn(case, draw, *shape):
+    """Input and parameters, and all that the equations name beside outputs and gradients."""
+    x, parameters = draw(*shape), [draw(*size(shape)) for size in case.parameters.values()]
+    names = list(case.parameters)
+    if case.positive:
+        at = names.index(case.positive)
+        parameters[at] = parameters[at].exp()
+    values = dict(zip(names, parameters, strict=True)) | case.options(shape)
+    symbols = {
+        letter(name): value.item() if getattr(value, "shape", None) == (1,) else value
+        for name, value in values.items()
+    }
+    return [x, *parameters], {"x": x, "D": D, "N": N, **symbols, **case.symbols(x, *parameters)}
+
+
+def forward(case, draw):
+    tensors, symbols = drawn(case, draw, D)
+    return symbols | {"y": case.call(*tensors)}
+
+
+def backward(case, draw):
+    tensors, symbols = drawn(case, draw, N, D)
+    dy = draw(N, D)
+    dx, *others = case.backward(dy, *tensors)
+    found = {"dL_dy": dy, "dL_dx": dx}
+    for name, gradient in zip(case.parameters, others, strict=True):
+        found[f"dL_d{letter(name)}"] = gradient.item() if gradient.shape == (1,) else gradient
+    return symbols | found
+
+
+for case in ROWS:
+    if case.equation:
+        bind(case.equation)(partial(forward, case))
+    if case.equation and case.witness("backward"):
+        bind(f"{case.equation}-GRAD")(partial(backward, case))
