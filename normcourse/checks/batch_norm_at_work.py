@@ -1,11 +1,14 @@
 """Checks of lesson 01a: the input gradient, the steepest slope, a fold, and a test of layers."""
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from normcourse import draw
+from normcourse.checks.brackets import BRACKETS, gradient
+from normcourse.checks.moments import mean
 from normcourse.checks.probes import calls, forbid
 from normcourse.checks.verdict import Slip, exercise
 from normlib import functional, gradients
@@ -108,118 +111,36 @@ def _batches() -> list[dict]:
     ]
 
 
-def _root(x: Tensor, eps: float, correction: int = 0) -> Tensor:
-    return torch.sqrt(x.var(0, correction=correction) + eps)
-
-
 def _input_gradient(dy: Tensor, x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return gradients.batch_norm_backward(dy, x, weight, eps=eps)[0]
 
 
-def _changed(change):
-    """A gradient with one thing changed: change(g, xhat, m) is the bracket, divided by s."""
-
-    def slip(dy, x, weight, eps):
-        s = _root(x, eps)
-        return change(weight * dy, (x - x.mean(0)) / s, len(x)) / s
-
-    return slip
-
-
-def _along(g: Tensor, xhat: Tensor) -> Tensor:
-    return xhat * (g * xhat).mean(0)
-
-
-def _without_gain(dy, x, weight, eps):
-    return _input_gradient(dy, x, torch.ones_like(weight), eps)
-
-
-def _gain_in_the_first_term(dy, x, weight, eps):
-    s = _root(x, eps)
-    return weight * dy / s - dy / s + _without_gain(dy, x, weight, eps)
-
-
-def _x_for_xhat(dy, x, weight, eps):
-    g = weight * dy
-    return (g - g.mean(0) - _along(g, x)) / _root(x, eps)
-
-
-def _unbiased(dy, x, weight, eps):
-    g = weight * dy
-    s = _root(x, eps, correction=1)
-    return (g - g.mean(0) - _along(g, (x - x.mean(0)) / s)) / s
-
-
-def _variance_for_s(dy, x, weight, eps):
-    g = weight * dy
-    s = x.var(0, correction=0) + eps
-    return (g - g.mean(0) - _along(g, (x - x.mean(0)) / s)) / s
-
-
-def _of_layer_norm(dy, x, weight, eps):
+def _over_features(dy, x, weight, eps):
     return _input_gradient((weight * dy).T, x.T, torch.ones(len(x)), eps).T
 
 
-def _no_eps(dy, x, weight, eps):
-    return _changed(lambda g, xhat, m: g - g.mean(0) - _along(g, xhat))(dy, x, weight, 0.0)
+def _bracket(change):
+    """A gradient whose bracket is change(g, xhat, m)."""
+    return lambda dy, x, weight, eps: gradient(
+        dy, x, weight, eps, 0, bracket=lambda g, xhat, mean: change(g, xhat, len(x))
+    )
 
 
-GRADIENT_SLIPS = {
-    "mean and variance are not constants: they depend on x, and two terms are missing.": _changed(
-        lambda g, xhat, m: g
-    ),
-    "the term mean(g) is missing: it comes through the mean.": _changed(
-        lambda g, xhat, m: g - _along(g, xhat)
-    ),
-    "the term xhat mean(g xhat) is missing: it comes through the variance.": _changed(
-        lambda g, xhat, m: g - g.mean(0)
-    ),
-    "divide by s, the root; you divided by the variance.": lambda dy, x, weight, eps: (
-        _input_gradient(dy, x, weight, eps) / _root(x, eps)
-    ),
-    "the result is not divided by s.": lambda dy, x, weight, eps: (
-        _input_gradient(dy, x, weight, eps) * _root(x, eps)
-    ),
-    "average over the batch: both terms have a mean where you have a sum.": _changed(
-        lambda g, xhat, m: g - m * g.mean(0) - m * _along(g, xhat)
-    ),
-    "the second mean is a sum in yours: xhat times the MEAN of g xhat.": _changed(
-        lambda g, xhat, m: g - g.mean(0) - m * _along(g, xhat)
-    ),
-    "the first mean is a sum in yours: subtract the MEAN of g.": _changed(
-        lambda g, xhat, m: g - m * g.mean(0) - _along(g, xhat)
-    ),
-    "the gain is missing: g = w dy.": _without_gain,
+GRADIENT_SLIPS = {text: partial(wrong, dim=0) for text, wrong in BRACKETS.items()} | {
     "the gain stands in g already; yours multiplies by it twice.": lambda dy, x, weight, eps: (
         _input_gradient(weight * dy, x, weight, eps)
     ),
-    "the sum over the batch is divided by m - 1; the mean divides by m.": _changed(
-        lambda g, xhat, m: g - m / (m - 1) * g.mean(0) - m / (m - 1) * _along(g, xhat)
+    "the sum over the batch is divided by m - 1; the mean divides by m.": _bracket(
+        lambda g, h, m: g - (g.sum(0) + h * (g * h).sum(0)) / (m - 1)
     ),
-    "the gain is missing in the two means: "
-    "g = w dy stands in all three terms.": _gain_in_the_first_term,
-    "the means run over the batch, dim 0; yours run over the features, "
-    "which is LayerNorm.": _changed(
-        lambda g, xhat, m: g - g.mean(1, True) - xhat * (g * xhat).mean(1, True)
+    "the means run over the batch, dim 0; yours run over the features, which is LayerNorm.": (
+        _bracket(lambda g, h, m: g - mean(g) - h * mean(g * h))
     ),
-    "means per channel; yours run over everything.": _changed(
-        lambda g, xhat, m: g - g.mean() - xhat * (g * xhat).mean()
+    "means per channel; yours run over everything.": _bracket(
+        lambda g, h, m: g - g.mean() - h * (g * h).mean()
     ),
-    "the last term needs xhat in both places, not x.": _x_for_xhat,
-    "the last term is mean(g xhat) alone in yours; multiply it by xhat.": _changed(
-        lambda g, xhat, m: g - g.mean(0) - (g * xhat).mean(0)
-    ),
-    "both correction terms are subtracted; yours are added.": _changed(
-        lambda g, xhat, m: g + g.mean(0) + _along(g, xhat)
-    ),
-    "the last term is subtracted; yours is added.": _changed(
-        lambda g, xhat, m: g - g.mean(0) + _along(g, xhat)
-    ),
-    "the batch's variance is biased: divide by m, not by m - 1.": _unbiased,
-    "s is the root of the variance plus eps; yours is without the root.": _variance_for_s,
-    "all statistics run over the batch, dim 0; yours run over the features, "
-    "which is LayerNorm.": _of_layer_norm,
-    "eps is missing in s.": _no_eps,
+    "all statistics run over the batch, dim 0; "
+    "yours run over the features, which is LayerNorm.": _over_features,
 }
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from normcourse import draw
+from normcourse.checks.brackets import BRACKETS, OF_ROWS, changed, gradient
 from normcourse.checks.moments import gains, mean, total
 from normcourse.checks.probes import calls, forbid
 from normcourse.checks.values import as_number, describe
@@ -291,25 +292,6 @@ def cross_term(student: Callable) -> None:
 # Exercise 5: one backward for two norms
 
 
-def backward(dy, x, weight, eps, dim, *, keepdim=True, s=None, bracket=None, power=1, g=None):
-    """dx of a norm whose statistics run over dim; a slip replaces one part."""
-
-    def along(t: Tensor) -> Tensor:
-        return t.mean(dim, keepdim=keepdim)
-
-    centred = x - along(x)
-    variance = x.var(dim, correction=0, keepdim=keepdim)
-    divisor = (s or (lambda variance, count: (variance + eps).sqrt()))(variance, x.shape[dim])
-    xhat = centred / divisor
-    arriving = (g or (lambda dy, w: w * dy))(dy, weight)
-    inside = bracket or (lambda g, xhat, m: g - m(g) - xhat * m(g * xhat))
-    return inside(arriving, xhat, along) / divisor**power
-
-
-def norm_slip(**replaced) -> Callable:
-    return lambda dy, x, weight, eps, dim: backward(dy, x, weight, eps, dim, **replaced)
-
-
 def three_paths(dy, x, weight, eps, dim, of_variance, of_mean=1.0, count=0):
     """The three-path form, with a factor of the gradient at the variance that a slip may change."""
     g = weight * dy
@@ -325,22 +307,11 @@ def path_slip(of_variance=lambda s: 1 / (2 * s**3), **more) -> Callable:
     return lambda dy, x, w, eps, dim: three_paths(dy, x, w, eps, dim, of_variance, **more)
 
 
-def sums_for_means(dy, x, weight, eps, dim):
-    count = x.shape[dim]
-    return backward(
-        dy, x, weight, eps, dim, bracket=lambda g, h, m: g - count * m(g) - count * h * m(g * h)
-    )
-
-
 def without_keepdim(dy, x, weight, eps, dim):
     try:
-        return backward(dy, x, weight, eps, dim, keepdim=False)
+        return gradient(dy, x, weight, eps, dim, keepdim=False)
     except RuntimeError:  # the table is not square
         return torch.full_like(x, math.nan)
-
-
-def gain_outside(dy, x, weight, eps, dim):
-    return weight * backward(dy, x, torch.ones_like(weight), eps, dim)
 
 
 def published_slip(dy, x, weight, eps, dim, of_mean: bool):
@@ -348,14 +319,7 @@ def published_slip(dy, x, weight, eps, dim, of_mean: bool):
         level = along(weight * dy) if of_mean else along(dy)
         return weight * (dy - level - xhat * along(weight * dy * xhat))
 
-    return backward(dy, x, weight, eps, dim, bracket=bracket, g=lambda dy, w: dy)
-
-
-def gain_missing_in_the_mean(dy, x, weight, eps, dim):
-    def bracket(g, xhat, along):
-        return g - along(dy) - xhat * along(g * xhat)
-
-    return backward(dy, x, weight, eps, dim, bracket=bracket)
+    return gradient(dy, x, weight, eps, dim, bracket=bracket, g=lambda dy, w: dy)
 
 
 def not_centred(dy, x, weight, eps, dim):
@@ -365,7 +329,7 @@ def not_centred(dy, x, weight, eps, dim):
     def bracket(g, xhat, along):
         return g - along(g) - (xhat + mu / s) * along(g * (xhat + mu / s))
 
-    return backward(dy, x, weight, eps, dim, bracket=bracket)
+    return gradient(dy, x, weight, eps, dim, bracket=bracket)
 
 
 def not_centred_before_the_mean(dy, x, weight, eps, dim):
@@ -375,65 +339,24 @@ def not_centred_before_the_mean(dy, x, weight, eps, dim):
     def bracket(g, xhat, along):
         return g - along(g) - (xhat + mu / s) * along(g * xhat)
 
-    return backward(dy, x, weight, eps, dim, bracket=bracket)
+    return gradient(dy, x, weight, eps, dim, bracket=bracket)
 
 
 BEFORE = "that is the article's slip: the gain stands before the bracket and under the sum."
 CENTRE = "xhat is x - mean over s: here x was not centred."
 
 NORM: dict[str, Callable] = {
-    "the gain is missing; what reaches xhat is w dy.": norm_slip(g=lambda dy, w: dy),
+    **BRACKETS,
+    **OF_ROWS,
     BEFORE: partial(published_slip, of_mean=True),
     BEFORE + " And the mean is that of g.": partial(published_slip, of_mean=False),
-    "subtract the mean of g, not that of dy.": gain_missing_in_the_mean,
     CENTRE: not_centred,
     CENTRE + " (Before the mean.)": not_centred_before_the_mean,
-    "the signs: what comes through the statistics is subtracted.": norm_slip(
-        bracket=lambda g, h, m: g + m(g) + h * m(g * h)
-    ),
-    "the gain changes along the row: for LayerNorm it cannot leave the bracket.": gain_outside,
-    "the statistics are held constant; mean and variance depend on x, too.": norm_slip(
-        bracket=lambda g, h, m: g
-    ),
-    "the mean of g is missing; without it that is RMSNorm's bracket.": norm_slip(
-        bracket=lambda g, h, m: g - h * m(g * h)
-    ),
-    "the path through the variance is missing: subtract xhat mean(g xhat).": norm_slip(
-        bracket=lambda g, h, m: g - m(g)
-    ),
-    "the sign of the path through the variance.": norm_slip(
-        bracket=lambda g, h, m: g - m(g) + h * m(g * h)
-    ),
-    "the sign of the path through the mean.": norm_slip(
-        bracket=lambda g, h, m: g + m(g) - h * m(g * h)
-    ),
-    "divide by the standard deviation s, not by the variance.": norm_slip(power=2),
-    "1/s is missing before the bracket.": norm_slip(power=0),
-    "under both means stands g = w dy, not dy.": (
-        lambda dy, x, w, eps, dim: backward(
-            dy,
-            x,
-            w,
-            eps,
-            dim,
-            bracket=lambda g, h, m: w * g - m(g) - h * m(g * h),
-            g=lambda dy, w: dy,
-        )
-    ),
-    "the mean of g runs over dim, like the other one.": norm_slip(
+    "the mean of g runs over dim, like the other one.": changed(
         bracket=lambda g, h, m: g - mean(g) - h * m(g * h)
     ),
-    "two slips: x.std() divides by one less than the count, and eps is missing.": norm_slip(
-        s=lambda v, n: (v * n / (n - 1)).sqrt()
-    ),
-    "the variance is the biased one: divide by the count, not by one less.": (
-        lambda dy, x, w, eps, dim: backward(
-            dy, x, w, eps, dim, s=lambda v, n: (v * n / (n - 1) + eps).sqrt()
-        )
-    ),
-    "eps is missing; s is the root of the variance PLUS eps.": norm_slip(s=lambda v, n: v.sqrt()),
-    "eps belongs inside the root, added to the variance.": (
-        lambda dy, x, w, eps, dim: backward(dy, x, w, eps, dim, s=lambda v, n: v.sqrt() + eps)
+    "two slips: x.std() divides by one less than the count, and eps is missing.": changed(
+        s=lambda v, n, eps: (v * n / (n - 1)).sqrt()
     ),
     "2 s^2 in the gradient at the variance: the power of s is 3, from (v + eps)^(-3/2).": path_slip(
         lambda s: 1 / (2 * s**2)
@@ -443,17 +366,16 @@ NORM: dict[str, Callable] = {
     ),
     "the 2 is missing in dv/dx = 2 (x - mean) / m.": path_slip(lambda s: 1 / (4 * s**3)),
     "1/m, not 1/(m - 1), in the derivative of the variance.": path_slip(count=1),
-    "sums where means belong: 1/m is missing.": sums_for_means,
     "keepdim is missing: a row's mean is subtracted from a column, "
     "and on a square table nothing raises.": without_keepdim,
     "the statistics run over the other axis: use dim.": (
-        lambda dy, x, w, eps, dim: backward(dy, x, w, eps, -1 if dim == 0 else 0)
+        lambda dy, x, w, eps, dim: gradient(dy, x, w, eps, -1 if dim == 0 else 0)
     ),
     "dim is not used: that is LayerNorm's in both cases.": (
-        lambda dy, x, w, eps, dim: backward(dy, x, w, eps, -1)
+        lambda dy, x, w, eps, dim: gradient(dy, x, w, eps, -1)
     ),
     "dim is not used: that is BatchNorm's in both cases.": (
-        lambda dy, x, w, eps, dim: backward(dy, x, w, eps, 0)
+        lambda dy, x, w, eps, dim: gradient(dy, x, w, eps, 0)
     ),
 }
 
@@ -468,7 +390,7 @@ def norm_backward(student: Callable) -> None:
         _norm_case(-1, 2, 3, 5),
     ]
     student = forbid(student, "autograd", "normlib")
-    calls(student, backward, *cases, slips=NORM, what="dx")
+    calls(student, gradient, *cases, slips=NORM, what="dx")
 
 
 def _norm_case(dim: int, *shape: int) -> dict:

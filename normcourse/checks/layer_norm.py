@@ -1,18 +1,20 @@
 """Checks of lesson 02: a row by hand, layer norm, its gradient."""
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from normcourse import draw
+from normcourse.checks.brackets import BRACKETS, OF_ROWS, gradient
 from normcourse.checks.moments import (
     AFFINE,
     FINISHED,
     STATISTICS,
     centred,
-    deviation,
     row_size,
+    size,
     standardize,
 )
 from normcourse.checks.probes import calls, forbid, same_gradients
@@ -253,17 +255,7 @@ def _gradient_case(*shape: int, eps: float) -> dict:
 
 
 def _row_gradient(dy: Tensor, x: Tensor, w: Tensor, eps: float) -> Tensor:
-    return _bracket(w * dy, x, eps) / row_size(x, eps)
-
-
-def _bracket(g: Tensor, x: Tensor, eps: float) -> Tensor:
-    return centred(g, -1) - _along(g, x, eps)
-
-
-def _along(g: Tensor, x: Tensor, eps: float) -> Tensor:
-    """The part of g along the normalized row."""
-    xhat = standardize(x, -1, eps=eps)
-    return xhat * (g * xhat).mean(-1, keepdim=True)
+    return gradient(dy, x, w, eps, -1)
 
 
 def _of_columns(dy: Tensor, x: Tensor, eps: float) -> Tensor:
@@ -271,17 +263,13 @@ def _of_columns(dy: Tensor, x: Tensor, eps: float) -> Tensor:
 
 
 ROW_GRADIENT_SLIPS = {
-    "the gain is missing: what arrives at xhat is w * dy.": lambda dy, x, w, eps: (
-        _bracket(dy, x, eps) / row_size(x, eps)
-    ),
-    "the gain comes first: g = w * dy arrives at xhat, and the two means are those of g.": (
-        lambda dy, x, w, eps: w * _bracket(dy, x, eps) / row_size(x, eps)
-    ),
+    text: partial(wrong, dim=-1) for text, wrong in (BRACKETS | OF_ROWS).items()
+} | {
     "the gain is used twice: once, in g = w * dy.": lambda dy, x, w, eps: (
-        w * _bracket(w * dy, x, eps) / row_size(x, eps)
+        w * _row_gradient(dy, x, w, eps)
     ),
-    "the gain is divided by: g is w times dy.": lambda dy, x, w, eps: (
-        _bracket(dy / w, x, eps) / row_size(x, eps)
+    "the gain is divided by: g is w times dy.": lambda dy, x, w, eps: _row_gradient(
+        dy, x, 1 / w, eps
     ),
     "the table is not turned: these means run down the columns.": lambda dy, x, w, eps: _of_columns(
         w * dy, x, eps
@@ -289,20 +277,6 @@ ROW_GRADIENT_SLIPS = {
     "the table is not turned, and the gain is missing.": lambda dy, x, w, eps: _of_columns(
         dy, x, eps
     ),
-    "the mean of g has to be subtracted as well.": lambda dy, x, w, eps: (
-        (w * dy - _along(w * dy, x, eps)) / row_size(x, eps)
-    ),
-    "the part along xhat has to be subtracted as well.": lambda dy, x, w, eps: (
-        centred(w * dy, -1) / row_size(x, eps)
-    ),
-    "the part along xhat is added; it has to be subtracted.": lambda dy, x, w, eps: (
-        (centred(w * dy, -1) + _along(w * dy, x, eps)) / row_size(x, eps)
-    ),
-    "divide by s at the end.": lambda dy, x, w, eps: _bracket(w * dy, x, eps),
-    "divide by s, not by its square.": lambda dy, x, w, eps: (
-        _bracket(w * dy, x, eps) / row_size(x, eps).square()
-    ),
-    "eps is missing: pass it on.": lambda dy, x, w, eps: _row_gradient(dy, x, w, 0.0),
     "eps is an argument; yours is fixed at 1e-5.": lambda dy, x, w, eps: _row_gradient(
         dy, x, w, 1e-5
     ),
@@ -310,7 +284,7 @@ ROW_GRADIENT_SLIPS = {
     "the sign is turned round.": lambda dy, x, w, eps: -_row_gradient(dy, x, w, eps),
     "s holds the variance that divides by D, not by D - 1 (correction=0).": (
         lambda dy, x, w, eps: (
-            _bracket(w * dy, x, eps) / torch.sqrt(deviation(x, -1, 1).square() + eps)
+            _row_gradient(dy, x, w, eps) * row_size(x, eps) / size(x, -1, eps, correction=1)
         )
     ),
 }

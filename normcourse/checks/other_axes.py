@@ -1,11 +1,14 @@
 """Checks of lesson 02c: statistics counted, unknown axes, group norm, rows kept apart, backward."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from normcourse import draw
+from normcourse.checks.brackets import BRACKETS, OF_ROWS, gradient
 from normcourse.checks.moments import (
     AFFINE,
     FINISHED,
@@ -14,6 +17,7 @@ from normcourse.checks.moments import (
     mean,
     mean_square,
     row_size,
+    size,
     standardize,
 )
 from normcourse.checks.probes import call, calls, forbid, same_gradients, used_by
@@ -391,16 +395,17 @@ def _backward(dy, x, weight, eps):
     return gradients.layer_norm_backward(dy, x, weight.shape, weight, torch.zeros_like(weight), eps)
 
 
-def _backward_slip(dx=None, dw=None, db=None, size=row_size):
-    """The backward pass with another dx(g, xhat, s, w, dy), dw(dy, xhat, x, s) or db(dy)."""
-    dx = dx or (lambda g, xhat, s, w, dy: (g - mean(g) - xhat * mean(g * xhat)) / s)
-    dw = dw or (lambda dy, xhat, x, s: (dy * xhat).sum(0))
-    db = db or (lambda dy: dy.sum(0))
+def _with(dx: Callable | None = None, dw: Callable | None = None, db: Callable | None = None):
+    """The backward pass with another dx(dy, x, weight, eps), dw(dy, xhat, x, s) or db(dy)."""
 
     def wrong(dy, x, weight, eps):
-        s = size(x, eps)
-        xhat = centred(x, -1) / s
-        return dx(weight * dy, xhat, s, weight, dy), dw(dy, xhat, x, s), db(dy)
+        right = _backward(dy, x, weight, eps)
+        s = row_size(x, eps)
+        return (
+            dx(dy, x, weight, eps) if dx else right[0],
+            dw(dy, centred(x, -1) / s, x, s) if dw else right[1],
+            db(dy) if db else right[2],
+        )
 
     return wrong
 
@@ -410,63 +415,44 @@ def _with_gain_in_dw(dy, x, weight, eps):
     return dx, dw * weight, db
 
 
+def _with_another_size(correction: int, used: float):
+    """s made of another variance, or of another eps, in dx and in dw."""
+
+    def wrong(dy, x, weight, eps):
+        s = size(x, -1, used * eps, correction)
+        xhat = centred(x, -1) / s
+        g = weight * dy
+        return (g - mean(g) - xhat * mean(g * xhat)) / s, (dy * xhat).sum(0), dy.sum(0)
+
+    return wrong
+
+
+def _down_the_columns(dy, x, weight, eps):
+    return gradient(
+        dy, x, weight, eps, -1, bracket=lambda g, h, m: g - g.mean(0) - h * (g * h).mean(0)
+    )
+
+
 BACKWARD_SLIPS = {
-    "dx: the mean of g is not subtracted: the row's mean moves with x, too.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - xhat * mean(g * xhat)) / s
+    f"dx: {text}": _with(dx=partial(wrong, dim=-1)) for text, wrong in (BRACKETS | OF_ROWS).items()
+} | {
+    "dx: its means run over the rows; they belong to one row, over its features.": _with(
+        dx=_down_the_columns
     ),
-    "dx: the part along xhat is not subtracted: the size moves with x, too.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - mean(g)) / s
-    ),
-    "dx: mean and size are taken as constants; both move with x.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: g / s
-    ),
-    "dx: the gain is missing: g is weight times dy.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (dy - mean(dy) - xhat * mean(dy * xhat)) / s
-    ),
-    "dx: the gain stands inside the means: use g = weight * dy everywhere.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: w * (dy - mean(dy) - xhat * mean(dy * xhat)) / s
-    ),
-    "dx: it is not divided by s.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: g - mean(g) - xhat * mean(g * xhat)
-    ),
-    "dx: divide by the standard deviation s, not by the variance.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - mean(g) - xhat * mean(g * xhat)) / s**2
-    ),
-    "dx: the mean of g * xhat is a factor of xhat; xhat is missing.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - mean(g) - mean(g * xhat)) / s
-    ),
-    "dx: the two sums have to be divided by D.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (
-            (g - g.sum(-1, keepdim=True) - xhat * (g * xhat).sum(-1, keepdim=True)) / s
-        )
-    ),
-    "dx: the sum of g * xhat has to be divided by D.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - mean(g) - xhat * (g * xhat).sum(-1, keepdim=True)) / s
-    ),
-    "dx: the last term is subtracted, not added.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - mean(g) + xhat * mean(g * xhat)) / s
-    ),
-    "dx: its means run over the rows; they belong to one row, over its features.": _backward_slip(
-        dx=lambda g, xhat, s, w, dy: (g - g.mean(0) - xhat * (g * xhat).mean(0)) / s
-    ),
-    "eps is missing in s.": _backward_slip(size=lambda x, eps: row_size(x, 0.0)),
-    "the variance divides by D, not by D - 1.": _backward_slip(
-        size=lambda x, eps: torch.sqrt(x.var(-1, keepdim=True) + eps)
-    ),
-    "dw: multiply dy by the normalized row, not by x.": _backward_slip(
+    "eps is missing in s.": _with_another_size(0, used=0.0),
+    "the variance divides by D, not by D - 1.": _with_another_size(1, used=1.0),
+    "dw: multiply dy by the normalized row, not by x.": _with(
         dw=lambda dy, xhat, x, s: (dy * x).sum(0)
     ),
     "dw: the gain is no part of it: y is w times xhat plus b, so dy stands here, not g.": (
         _with_gain_in_dw
     ),
-    "dw: divide the centred row by s: xhat belongs here.": _backward_slip(
+    "dw: divide the centred row by s: xhat belongs here.": _with(
         dw=lambda dy, xhat, x, s: (dy * xhat * s).sum(0)
     ),
-    "dw: sum over the rows, do not average.": (
-        _backward_slip(dw=lambda dy, xhat, x, s: (dy * xhat).mean(0))
-    ),
-    "dw and db: sum over the rows, do not average.": _backward_slip(
+    "dw: sum over the rows, do not average.": _with(dw=lambda dy, xhat, x, s: (dy * xhat).mean(0)),
+    "dw and db: sum over the rows, do not average.": _with(
         dw=lambda dy, xhat, x, s: (dy * xhat).mean(0), db=lambda dy: dy.mean(0)
     ),
-    "db: sum over the rows, do not average.": _backward_slip(db=lambda dy: dy.mean(0)),
+    "db: sum over the rows, do not average.": _with(db=lambda dy: dy.mean(0)),
 }

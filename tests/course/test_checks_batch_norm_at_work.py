@@ -77,7 +77,7 @@ GRADIENT = {
     ),
     "last sign": (
         gradient(lambda d, x, w, g, h, s: (g - g.mean(0) + xhat_part(g, h)) / s),
-        "the last term is subtracted; yours is added",
+        "the sign of the path through the variance",
     ),
     "autograd": (by_autograd, "to be solved without autograd"),
     "the library": (
@@ -87,7 +87,7 @@ GRADIENT = {
     "constants": (gradient(lambda d, x, w, g, h, s: g / s), "are not constants"),
     "no mean term": (
         gradient(lambda d, x, w, g, h, s: (g - xhat_part(g, h)) / s),
-        "mean(g) is missing",
+        "the mean of g is missing",
     ),
     "no xhat term": (
         gradient(lambda d, x, w, g, h, s: (g - g.mean(0)) / s),
@@ -95,7 +95,7 @@ GRADIENT = {
     ),
     "by the variance": (
         gradient(lambda d, x, w, g, h, s: (g - g.mean(0) - xhat_part(g, h)) / s**2),
-        "you divided by the variance",
+        "not by the variance",
     ),
     "not divided": (
         gradient(lambda d, x, w, g, h, s: g - g.mean(0) - xhat_part(g, h)),
@@ -103,7 +103,7 @@ GRADIENT = {
     ),
     "sums": (
         gradient(lambda d, x, w, g, h, s: (g - g.sum(0) - h * (g * h).sum(0)) / s),
-        "have a mean where you have a sum",
+        "sums where means belong",
     ),
     "no gain": (
         gradient(lambda d, x, w, g, h, s: (d - d.mean(0) - xhat_part(d, h)) / s),
@@ -123,11 +123,11 @@ GRADIENT = {
     ),
     "signs": (
         gradient(lambda d, x, w, g, h, s: (g + g.mean(0) + xhat_part(g, h)) / s),
-        "subtracted; yours are added",
+        "the signs: what comes through the statistics",
     ),
     "no root": (without_root, "yours is without the root"),
     "LayerNorm": (layer_norm, "all statistics run over the batch"),
-    "unbiased variance": (unbiased, "divide by m, not by m - 1"),
+    "unbiased variance": (unbiased, "the variance is the biased one"),
     "no eps": (
         lambda dy, x, w, eps: gradient(three_terms)(dy, x, w, 0.0),
         "eps is missing in s",

@@ -228,7 +228,7 @@ def along(g, x, eps):
 
 GRADIENT = {
     "no gain": (lambda dy, x, w, eps: turned(dy, x, eps), "the gain is missing"),
-    "gain last": (lambda dy, x, w, eps: w * turned(dy, x, eps), "the gain comes first"),
+    "gain last": (lambda dy, x, w, eps: w * turned(dy, x, eps), "cannot leave the bracket"),
     "gain twice": (lambda dy, x, w, eps: w * turned(w * dy, x, eps), "used twice"),
     "gain below": (lambda dy, x, w, eps: turned(dy / w, x, eps), "is divided by"),
     "not turned": (lambda dy, x, w, eps: columns(w * dy, x, eps), "table is not turned: these"),
@@ -240,19 +240,25 @@ GRADIENT = {
     ),
     "only centred": (
         lambda dy, x, w, eps: (w * dy - (w * dy).mean(-1, keepdim=True)) / size(x, eps),
-        "the part along xhat has to be",
+        "the path through the variance is missing",
     ),
     "added": (
         lambda dy, x, w, eps: turned(w * dy, x, eps) + 2 * along(w * dy, x, eps) / size(x, eps),
-        "is added",
+        "subtracted, not added",
     ),
-    "not divided": (lambda dy, x, w, eps: turned(w * dy, x, eps) * size(x, eps), "divide by s at"),
+    "not divided": (lambda dy, x, w, eps: turned(w * dy, x, eps) * size(x, eps), "1/s is missing"),
     "by the variance": (
         lambda dy, x, w, eps: turned(w * dy, x, eps) / size(x, eps),
-        "not by its square",
+        "not by the variance",
     ),
     "no eps": (lambda dy, x, w, eps: turned(w * dy, x, 0.0), "eps is missing"),
     "own eps": (lambda dy, x, w, eps: turned(w * dy, x, 1e-5), "fixed at 1e-5"),
+    "sums": (
+        lambda dy, x, w, eps: (
+            (w * dy - x.shape[-1] * (w * dy - turned(w * dy, x, eps) * size(x, eps))) / size(x, eps)
+        ),
+        "sums where means belong",
+    ),
     "changed places": (lambda dy, x, w, eps: turned(w * x, dy, eps), "changed places"),
     "sign": (lambda dy, x, w, eps: -turned(w * dy, x, eps), "the sign"),
     "D - 1": (

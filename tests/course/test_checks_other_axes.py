@@ -318,12 +318,15 @@ def backward_by_autograd(dy, x, weight, eps):
 
 
 BACKWARD = {
-    "mean not subtracted": (backward(level=lambda g: 0), "the mean of g is not subtracted"),
+    "mean not subtracted": (backward(level=lambda g: 0), "dx: the mean of g is missing"),
     "along not subtracted": (
         backward(along=lambda g, xhat: 0),
-        "the part along xhat is not subtracted",
+        "dx: the path through the variance is missing",
     ),
-    "both constants": (backward(level=lambda g: 0, along=lambda g, xhat: 0), "taken as constants"),
+    "both constants": (
+        backward(level=lambda g: 0, along=lambda g, xhat: 0),
+        "the statistics are held constant",
+    ),
     "no gain": (backward(g=lambda w, dy: dy), "the gain is missing"),
     "not divided": (backward(over=lambda s: 1), "not divided by s"),
     "by the variance": (backward(over=lambda s: s**2), "not by the variance"),
@@ -337,11 +340,11 @@ BACKWARD = {
             lambda g: g.sum(-1, keepdim=True),
             lambda g, xhat: xhat * (g * xhat).sum(-1, keepdim=True),
         ),
-        "divided by D",
+        "sums where means belong",
     ),
     "one sum": (
         backward(along=lambda g, xhat: xhat * (g * xhat).sum(-1, keepdim=True)),
-        "the sum of g * xhat has to be divided by D",
+        "the second mean is a sum",
     ),
     "gain in dw": (gain_in_dw, "so dy stands here, not g"),
     "plus": (
