@@ -7,12 +7,13 @@ says which gradients to compute, dx first; the others hold nothing of use. In th
 rows of a block, and C its columns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from normlib.fused.blocks import Scratch, row_blocks, tiles
+from normlib.fused.blocks import Scratch, Tile, each_row_block, each_tile
 
 
 def norm_forward(x: Tensor, weight: Tensor | None, eps: float, *, out: Tensor) -> Tensor:
@@ -20,10 +21,11 @@ def norm_forward(x: Tensor, weight: Tensor | None, eps: float, *, out: Tensor) -
 
     rstd = 1 / sqrt(mean(x^2) + eps),   y = w x rstd
     """
-    scratch = Scratch(x, _wide(x))
-    gain = None if weight is None else weight.to(scratch.dtype)
-    rstd = x.new_empty(x.shape[0], dtype=scratch.dtype)
-    for rows in row_blocks(x):
+    dtype = _wide(x)
+    gain = None if weight is None else weight.to(dtype)
+    rstd = x.new_empty(x.shape[0], dtype=dtype)
+
+    def fill(rows: slice, scratch: Scratch) -> None:
         block = scratch.read("x", x[rows])  # (R, D)
         y = scratch.result("y", out[rows])  # (R, D)
 
@@ -38,6 +40,8 @@ def norm_forward(x: Tensor, weight: Tensor | None, eps: float, *, out: Tensor) -
         if gain is not None:
             y.mul_(gain)
         scratch.store(y, out[rows])
+
+    list(each_row_block(x, dtype, fill))
     return rstd
 
 
@@ -58,11 +62,13 @@ def norm_backward(
     Not torch's native_layer_norm_backward with mean 0, which lacks only rstd mean(w dy): where w dy
     is small against its mean, the two cancel; and it adds dw up one row after another.
     """
-    scratch = Scratch(x, _wide(x))
+    dtype = _wide(x)
     width = x.shape[1]
-    gain = _gain(weight, 1.0, width, scratch)
+    gain = _gain(x, weight, 1.0, dtype)
     dw = x.new_zeros(width, dtype=torch.float64)
-    for rows in row_blocks(x):
+
+    def fill(rows: slice, scratch: Scratch) -> Tensor | None:
+        """The block's dx; its part of dw."""
         above = scratch.read("dy", dy[rows])  # (R, D)
         block = scratch.read("x", x[rows])  # (R, D)
         r = rstd[rows]  # (R,)
@@ -79,10 +85,13 @@ def norm_backward(
             dx.addcmul_(block, shared.unsqueeze(1))
             dx.mul_(r.unsqueeze(1))
             scratch.store(dx, out[rows])
-        if wanted[1]:
-            # dw = sum of rstd p; not by torch.mv, which adds up row after row, 20 times less exact
-            # at 2^14
-            dw.add_(p.mul_(r.unsqueeze(1)).sum(0))
+        # dw = sum of rstd p; not by torch.mv, which adds up row after row, 20 times less exact at
+        # 2^14
+        return p.mul_(r.unsqueeze(1)).sum(0) if wanted[1] else None
+
+    for _, part in each_row_block(x, dtype, fill):
+        if part is not None:
+            dw.add_(part)
     return dw
 
 
@@ -127,19 +136,19 @@ def tanh_forward(
     out: Tensor,
 ) -> None:
     """y = w scale tanh(k x) + b,   k = alpha / scale  [EQ-DYT]"""
-    scratch = Scratch(x, _wide(x))
+    dtype = _wide(x)
     k = alpha.item() / scale
-    gain = _gain(weight, scale, x.shape[1], scratch)
-    for tile in tiles(x):
+    gain = _gain(x, weight, scale, dtype)
+
+    def fill(tile: Tile, scratch: Scratch) -> None:
         block = scratch.read("x", x[tile])  # (R, C)
 
-        # t = tanh(k x)
-        t = torch.mul(block, k, out=scratch.result("x", out[tile]))  # (R, C)
-        t.tanh_()
-
-        # y = w scale t + b
-        y = _affine_(t, gain, bias, tile[1])
+        # y = w scale tanh(k x) + b
+        t = _tanh(block, k, scratch)  # (R, C)
+        y = _affine(t, gain, bias, tile[1], out=scratch.result("x", out[tile]))
         scratch.store(y, out[tile])
+
+    list(each_tile(x, dtype, fill))
 
 
 def tanh_backward(
@@ -157,37 +166,40 @@ def tanh_backward(
     t = tanh(k x),   s = w scale dy (1 - t^2),   k = alpha / scale
     dx = k s,   dalpha = sum of s x / scale,   dw = sum of scale t dy,   db = sum of dy
     """
-    scratch = Scratch(x, _wide(x))
+    dtype = _wide(x)
     k = alpha.item() / scale
-    gain = _gain(weight, scale, x.shape[1], scratch)
-    dalpha, dw, db = _zero_sums(x)
-    for tile in tiles(x):
-        columns = tile[1]
+    gain = _gain(x, weight, scale, dtype)
+
+    def fill(tile: Tile, scratch: Scratch) -> Sums:
+        """The block's dx; its part of the sums."""
+        sums = Sums()
         above = scratch.read("dy", dy[tile])  # (R, C)
         if wanted[3]:
             # db = sum of dy
-            db[columns].add_(above.sum(0))
+            sums.bias = above.sum(0)
         if not any(wanted[:3]):
-            continue
+            return sums
 
         # t = tanh(k x)
         block = scratch.read("x", x[tile])  # (R, C)
-        t = torch.mul(block, k, out=scratch.buffer("t", block))  # (R, C)
-        t.tanh_()
+        t = _tanh(block, k, scratch)  # (R, C)
 
         if wanted[0] or wanted[1]:
             # s = w scale dy (1 - t^2)
-            s = torch.mul(above, gain[columns], out=scratch.result("s", out[tile]))  # (R, C)
+            s = torch.mul(above, gain[tile[1]], out=scratch.result("s", out[tile]))  # (R, C)
             torch.ops.aten.tanh_backward.grad_input(s, t, grad_input=s)
         if wanted[2]:
             # dw = sum of t dy, times scale at the end
-            dw[columns].add_(t.mul_(above).sum(0))
+            sums.weight = t.mul_(above).sum(0)
         if wanted[1]:
             # dalpha = sum of s x, divided by scale at the end
-            dalpha.add_(torch.mul(s, block, out=t).sum())
+            sums.parameter = torch.mul(s, block, out=t).sum(1).sum(dtype=torch.float64)
         if wanted[0]:
             # dx = k s
             scratch.store(s.mul_(k), out[tile])
+        return sums
+
+    dalpha, dw, db = _added_up(x, each_tile(x, dtype, fill))
     return dalpha.div_(scale), dw.mul_(scale), db
 
 
@@ -201,11 +213,12 @@ def isru_forward(
     out: Tensor,
 ) -> None:
     """y = w scale x / sqrt(q) + b,   q = x^2 + c  [EQ-DYISRU]"""
-    scratch = Scratch(x, _isru_dtype(x, c))
-    far = _FAR[scratch.dtype]
-    c = c.to(scratch.dtype)
-    gain = _gain(weight, scale, x.shape[1], scratch)
-    for tile in tiles(x):
+    dtype = _isru_dtype(x, c)
+    far = _FAR[dtype]
+    c = c.to(dtype)
+    gain = _gain(x, weight, scale, dtype)
+
+    def fill(tile: Tile, scratch: Scratch) -> None:
         block = scratch.read("x", x[tile])  # (R, C)
         block = torch.clamp(block, -far, far, out=scratch.buffer("x", block))
 
@@ -214,9 +227,11 @@ def isru_forward(
         root.sqrt_()
 
         # y = w scale x / root + b
-        y = torch.div(block, root, out=scratch.result("y", out[tile]))  # (R, C)
-        y = _affine_(y, gain, bias, tile[1])
+        value = torch.div(block, root, out=block)  # (R, C)
+        y = _affine(value, gain, bias, tile[1], out=scratch.result("x", out[tile]))
         scratch.store(y, out[tile])
+
+    list(each_tile(x, dtype, fill))
 
 
 def isru_backward(
@@ -234,19 +249,20 @@ def isru_backward(
     q = x^2 + c,   z = dy / sqrt(q)
     dx = w scale c z / q,   dc = -sum of dx x / (2 c),   dw = sum of scale z x,   db = sum of dy
     """
-    scratch = Scratch(x, _isru_dtype(x, c))
-    far = _FAR[scratch.dtype]
-    c = c.to(scratch.dtype)
-    gain = _gain(weight, scale, x.shape[1], scratch) * c
-    dc, dw, db = _zero_sums(x)
-    for tile in tiles(x):
-        columns = tile[1]
+    dtype = _isru_dtype(x, c)
+    far = _FAR[dtype]
+    c = c.to(dtype)
+    gain = _gain(x, weight, scale, dtype) * c
+
+    def fill(tile: Tile, scratch: Scratch) -> Sums:
+        """The block's dx; its part of the sums."""
+        sums = Sums()
         above = scratch.read("dy", dy[tile])  # (R, C)
         if wanted[3]:
             # db = sum of dy
-            db[columns].add_(above.sum(0))
+            sums.bias = above.sum(0)
         if not any(wanted[:3]):
-            continue
+            return sums
         block = scratch.read("x", x[tile])  # (R, C)
         block = torch.clamp(block, -far, far, out=scratch.buffer("x", block))
 
@@ -258,18 +274,45 @@ def isru_backward(
         z = torch.div(above, root, out=root)
 
         if wanted[0] or wanted[1]:
-            # dx = w scale c z / q: the product first, since z / q overflows for a tiny c
-            dx = torch.mul(z, gain[columns], out=scratch.result("dx", out[tile]))  # (R, C)
-            dx.div_(q)
+            # dx = (w scale c / q) z: that is at most w scale, while z / q overflows for a tiny c
+            slope = torch.div(gain[tile[1]], q, out=q)  # (R, C)
+            dx = torch.mul(slope, z, out=scratch.result("q", out[tile]))  # (R, C)
         if wanted[2]:
             # dw = sum of z x, times scale at the end
-            dw[columns].add_(z.mul_(block).sum(0))
+            sums.weight = z.mul_(block).sum(0)
         if wanted[1]:
             # dc = sum of dx x, divided by -2 c at the end
-            dc.add_(block.mul_(dx).sum(1).sum(dtype=torch.float64))
+            sums.parameter = block.mul_(dx).sum(1).sum(dtype=torch.float64)
         if wanted[0]:
             scratch.store(dx, out[tile])
+        return sums
+
+    dc, dw, db = _added_up(x, each_tile(x, dtype, fill))
     return dc.div_(-2 * c), dw.mul_(scale), db
+
+
+@dataclass
+class Sums:
+    """A block's part of the gradients that are sums, where they are wanted."""
+
+    parameter: Tensor | None = None  # ()
+    weight: Tensor | None = None  # (C,)
+    bias: Tensor | None = None  # (C,)
+
+
+def _added_up(x: Tensor, blocks: Iterable[tuple[Tile, Sums]]) -> tuple[Tensor, Tensor, Tensor]:
+    """The sums over all blocks, (1,), (D,) and (D,), in float64; 0 where they are not wanted."""
+    parameter = x.new_zeros(1, dtype=torch.float64)
+    weight = x.new_zeros(x.shape[1], dtype=torch.float64)
+    bias = weight.clone()
+    for (_, columns), part in blocks:
+        if part.parameter is not None:
+            parameter.add_(part.parameter)
+        if part.weight is not None:
+            weight[columns].add_(part.weight)
+        if part.bias is not None:
+            bias[columns].add_(part.bias)
+    return parameter, weight, bias
 
 
 # From here on x / sqrt(x^2 + c) is 1, and x^2 alone would overflow. NaN stays. _isru_dtype keeps c
@@ -286,24 +329,33 @@ def _wide(x: Tensor) -> torch.dtype:
     return torch.promote_types(x.dtype, torch.float32)
 
 
-def _gain(weight: Tensor | None, scale: float, width: int, scratch: Scratch) -> Tensor:
+def _gain(x: Tensor, weight: Tensor | None, scale: float, dtype: torch.dtype) -> Tensor:
     """w scale, (D,)."""
     if weight is None:
-        return torch.full((width,), scale, dtype=scratch.dtype, device=scratch.device)
-    gain = weight.to(scratch.dtype)
+        return x.new_full((x.shape[1],), scale, dtype=dtype)
+    gain = weight.to(dtype)
     return gain if scale == 1 else gain * scale
 
 
-def _affine_(value: Tensor, gain: Tensor, bias: Tensor | None, columns: slice) -> Tensor:
-    """value <- gain value + bias, for some of their columns."""
+def _tanh(block: Tensor, k: float, scratch: Scratch) -> Tensor:
+    """tanh(k x), in memory of its own.
+
+    torch.tanh is MKL's where torch has MKL, which takes five times as long as oneDNN's on an AMD
+    EPYC; oneDNN's two copies are small beside that.
+    """
+    if block.dtype == torch.float32 and _HAS_MKL_AND_ONEDNN:
+        return block.to_mkldnn().mul_(k).tanh_().to_dense()
+    return torch.mul(block, k, out=scratch.buffer("t", block)).tanh_()
+
+
+_HAS_MKL_AND_ONEDNN = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
+
+
+def _affine(
+    value: Tensor, gain: Tensor, bias: Tensor | None, columns: slice, *, out: Tensor
+) -> Tensor:
+    """gain value + bias, for some of their columns."""
     if bias is None:
-        return value.mul_(gain[columns])
+        return torch.mul(value, gain[columns], out=out)
     shift = bias[columns].to(value.dtype)
-    return torch.addcmul(shift, value, gain[columns], out=value)
-
-
-def _zero_sums(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(1,), (D,) and (D,)."""
-    single = x.new_zeros(1, dtype=torch.float64)
-    first = x.new_zeros(x.shape[1], dtype=torch.float64)
-    return single, first, first.clone()
+    return torch.addcmul(shift, value, gain[columns], out=out)

@@ -50,7 +50,7 @@ def layer_norm(
     dims = len(check_row_tensors("layer_norm", input, normalized_shape, weight, bias))
     check_eps("layer_norm", eps)
     operators.check_devices("layer_norm", input, weight=weight, bias=bias)
-    if input.device.type == "cuda" and not operators.needs_formula(input, weight, bias):
+    if input.device.type == "cuda" and not operators.is_for_functional(input, weight, bias):
         return operators.layer_norm(input, weight, bias, dims, eps)
     if any(value.dtype != input.dtype for _, value in named(weight=weight, bias=bias)):
         # torch wants both parameters of one dtype, and a weight if the bias is in float32
@@ -101,6 +101,6 @@ def rms_norm(
         eps = torch.finfo(computed_in).eps
     check_eps("rms_norm", eps)
     operators.check_devices("rms_norm", input, weight=weight)
-    if operators.needs_formula(input, weight):
+    if operators.is_for_functional(input, weight):
         return functional.rms_norm(input, normalized_shape, weight, eps)
     return operators.rms_norm(input, weight, dims, eps)

@@ -1,5 +1,6 @@
 """DyT and DyISRU."""
 
+import torch
 from torch import Tensor
 
 from normlib import functional
@@ -48,7 +49,7 @@ def dyt(
     check_broadcast("dyt", input, alpha=alpha, weight=weight, bias=bias)
     _check_single("dyt", "alpha", alpha)
     operators.check_devices("dyt", input, alpha=alpha, weight=weight, bias=bias)
-    if operators.needs_formula(input, alpha, weight, bias):
+    if operators.is_for_functional(input, alpha, weight, bias):
         return functional.dyt(input, alpha, weight, bias, scale)
     return operators.dyt(input, alpha, weight, bias, scale)
 
@@ -92,8 +93,10 @@ def dyisru(
     check_broadcast("dyisru", input, c=c, weight=weight, bias=bias)
     _check_single("dyisru", "c", c)
     operators.check_devices("dyisru", input, c=c, weight=weight, bias=bias)
-    if operators.needs_formula(input, c, weight, bias):
-        return functional.dyisru(input, c, weight, bias, scale)
+    if operators.is_for_functional(input, c, weight, bias):
+        limits = torch.finfo(input.dtype)
+        finite = input.clamp(limits.min, limits.max)  # the operator's limits at infinity
+        return functional.dyisru(finite, c, weight, bias, scale)
     return operators.dyisru(input, c, weight, bias, scale)
 
 

@@ -17,6 +17,7 @@ from tests.library.norm_cases import draw, output_and_gradients
 from tests.library.rejection import error_of
 from tests.tolerances import assert_rounded_once, computed_in
 
+pytestmark = pytest.mark.usefixtures("operators_at_every_size")
 EPS = 1e-3
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 CURVES = ["dyt", "dyisru"]

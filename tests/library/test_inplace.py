@@ -15,6 +15,7 @@ from torch.testing import assert_close
 from normlib import fused, layers
 from tests.library.norm_cases import LAYERS, draw, pair
 
+pytestmark = pytest.mark.usefixtures("operators_at_every_size")
 SHAPES = {  # of 1 to 5 dimensions, features last
     1: (6,),
     2: (4, 6),
