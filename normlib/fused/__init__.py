@@ -2,7 +2,7 @@
 
 Arguments, results and errors are functional's; only the way is another one: closed-form gradients,
 nothing saved for them but the inputs and a number a row, and no temporary of the input's size. On
-CUDA the work is done by the Triton kernels of normlib.kernels, elsewhere by blocked.py, in plain
+CUDA the work is done by the Triton kernels of normlib.kernels, elsewhere by cpu.py, in plain
 torch. With several threads that wants idle cores: every step of a block waits for the slowest of
 them. All tensors are on one device.
 

@@ -1,5 +1,6 @@
-"""Rows (M, D) cut into blocks that stay in the cache, and the memory that one block needs."""
+"""Blocks of rows (M, D) that stay in the cache, and the memory that the work on one needs."""
 
+import itertools
 import math
 import threading
 from collections.abc import Callable, Iterator
@@ -10,15 +11,13 @@ from torch import Tensor
 
 from normlib.fused import threads
 
-# Elements of a block at most, whose buffers stay in the L3 cache. At 2^16, where a call costs as
-# much as its work, forward and backward of 2048 x 4096 take 1.1 to 1.6 times the CPU time; at 2^20,
-# 1.0 to 1.3 times.
+# Elements at most, whose buffers stay in the L3 cache. At 2^16, where a call costs as much as its
+# work, forward and backward of 2048 x 4096 take 1.1 to 1.6 times the CPU time; at 2^20, 1.0 to 1.3
+# times.
 BLOCK = 1 << 18
-FEWEST = 4  # blocks, if the input is longer than one: threads share them evenly
 BUFFERS = 4  # of a block, at most
 
-Tile = tuple[slice, slice]
-Place = TypeVar("Place", slice, Tile)
+Place = tuple[slice, slice]  # of a block: its rows, its columns
 Result = TypeVar("Result")
 
 
@@ -30,73 +29,54 @@ class Scratch:
     in each block is not mapped anew, a page fault every 4 KiB.
     """
 
-    def __init__(self, dtype: torch.dtype, device: torch.device, size: int) -> None:
+    def __init__(self, largest: Tensor, dtype: torch.dtype) -> None:
         self.dtype = dtype
-        self.memory = torch.empty(BUFFERS, size, dtype=dtype, device=device)
-        self.places: dict[str, int] = {}  # of a buffer, by its name
+        self.memory = torch.empty(BUFFERS, largest.numel(), dtype=dtype, device=largest.device)
+        self.numbers: dict[str, int] = {}  # of the buffers, by name
 
-    def buffer(self, name: str, tile: Tensor) -> Tensor:
-        """The buffer of that name, in tile's shape."""
-        place = self.places.setdefault(name, len(self.places))
-        return self.memory[place, : tile.numel()].view(tile.shape)
+    def buffer(self, name: str, block: Tensor) -> Tensor:
+        """The buffer of that name, in block's shape."""
+        number = self.numbers.setdefault(name, len(self.numbers))
+        return self.memory[number, : block.numel()].view(block.shape)
 
-    def read(self, name: str, tile: Tensor) -> Tensor:
-        """tile in the dtype computed in: tile itself, or a copy in the buffer."""
-        if tile.dtype == self.dtype:
-            return tile
-        return self.buffer(name, tile).copy_(tile)
+    def read(self, name: str, block: Tensor) -> Tensor:
+        """block in the dtype computed in: block itself, or a copy in the buffer."""
+        if block.dtype == self.dtype:
+            return block
+        return self.buffer(name, block).copy_(block)
 
-    def result(self, name: str, tile: Tensor) -> Tensor:
-        """Where to compute what tile is to hold: tile itself, or the buffer."""
-        return tile if tile.dtype == self.dtype else self.buffer(name, tile)
+    def result(self, name: str, block: Tensor) -> Tensor:
+        """Where to compute what block is to hold: block itself, or the buffer."""
+        return block if block.dtype == self.dtype else self.buffer(name, block)
 
-    def store(self, result: Tensor, tile: Tensor) -> None:
-        """The one rounding, where result is not tile itself."""
-        if tile.dtype != self.dtype:
-            tile.copy_(result)
-
-
-def each_row_block(
-    x: Tensor, dtype: torch.dtype, work: Callable[[slice, Scratch], Result]
-) -> Iterator[tuple[slice, Result]]:
-    """work(rows, scratch) for the rows of every block: the rows and its result, in order."""
-    rows, columns = x.shape
-    return _each(x, dtype, lambda size: _spans(rows, size // max(columns, 1)), work)
+    def store(self, result: Tensor, block: Tensor) -> None:
+        """Round once, where result is not block itself."""
+        if block.dtype != self.dtype:
+            block.copy_(result)
 
 
-def each_tile(
-    x: Tensor, dtype: torch.dtype, work: Callable[[Tile, Scratch], Result]
-) -> Iterator[tuple[Tile, Result]]:
-    """The same for tiles, rows and columns: a row that is longer than a block is cut."""
-    rows, columns = x.shape
-
-    def cut(size: int) -> list[Tile]:
-        pieces = _spans(columns, size)
-        return [(span, piece) for span in _spans(rows, size // max(columns, 1)) for piece in pieces]
-
-    return _each(x, dtype, cut, work)
-
-
-def _each(
+def each_block(
     x: Tensor,
     dtype: torch.dtype,
-    cut: Callable[[int], list[Place]],
     work: Callable[[Place, Scratch], Result],
+    *,
+    whole_rows: bool = False,
 ) -> Iterator[tuple[Place, Result]]:
-    """Every block in one thread; or, if they are too few for that, all threads in every block.
+    """Places of the blocks of x, in order, each with the result of work(place, scratch).
 
-    cut(size) gives blocks of at most so many elements. Where a thread has a block, no result
-    depends on the number of threads.
+    A row longer than a block is cut, or is a block if rows are to stay whole. One thread works on a
+    block. If blocks are fewer than threads, they are made longer, and all of torch's threads work
+    on each.
     """
     count = torch.get_num_threads()
-    places = cut(_block_size(x))
+    places = _places(x, BLOCK, whole_rows)
     if len(places) < count:
-        places = cut(BLOCK * count)
+        places = _places(x, BLOCK * count, whole_rows)
     own = threading.local()
 
     def run(place: Place) -> Result:
         if not hasattr(own, "scratch"):
-            own.scratch = Scratch(dtype, x.device, x[places[0]].numel())
+            own.scratch = Scratch(x[places[0]], dtype)
         with torch.inference_mode():  # it belongs to a thread, as grad mode does
             return work(place, own.scratch)
 
@@ -105,8 +85,12 @@ def _each(
     return zip(places, results, strict=True)
 
 
-def _block_size(x: Tensor) -> int:
-    return BLOCK if x.numel() <= BLOCK else min(BLOCK, x.numel() // FEWEST)
+def _places(x: Tensor, size: int, whole_rows: bool) -> list[Place]:
+    """Blocks of at most size elements, or of one row."""
+    rows, columns = x.shape
+    row_spans = _spans(rows, size // max(columns, 1))
+    column_spans = _spans(columns, columns if whole_rows else size)
+    return list(itertools.product(row_spans, column_spans))
 
 
 def _spans(total: int, longest: int) -> list[slice]:

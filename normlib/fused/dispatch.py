@@ -1,5 +1,5 @@
 """From tensors of any shape to rows (M, D) and back;
-Triton's kernels on CUDA, blocked.py elsewhere.
+Triton's kernels on CUDA, cpu.py elsewhere.
 
 D is the product of the sizes of the last `dims` dimensions. A gradient that nobody wants comes back
 empty. Every result is allocated here, in its own shape, and its rows are filled in: a result that
@@ -14,7 +14,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from normlib.fused import blocked
+from normlib.fused import cpu
 
 
 def norm(
@@ -35,7 +35,7 @@ def norm(
         forward = _kernels("rows").norm_forward
         _, mean, rstd = forward(x, weight, bias, eps, centre=centre, out=out)
     else:  # never centred: on the CPU layer_norm is torch's
-        rstd = blocked.norm_forward(x, weight, eps, out=out)
+        rstd = cpu.norm_forward(x, weight, eps, out=out)
         mean = None
     if mean is None:
         mean = rstd.new_empty(0)
@@ -66,7 +66,7 @@ def norm_backward(
         backward = _kernels("rows").norm_backward
         _, dw, db = backward(dy, x, row, mean if centre else None, rstd, bias=wanted[2], out=out)
     else:
-        dw = blocked.norm_backward(dy, x, row, rstd, wanted[:2], out=out)
+        dw = cpu.norm_backward(dy, x, row, rstd, wanted[:2], out=out)
         db = None
     return _results(dx, (dw, db), (input, weight, bias), dims, wanted)
 
@@ -86,7 +86,7 @@ def curve(
     shift = _as_row(bias, input, dims)  # (D,)
     y = _empty_like(input)
     out = _rows(y, dims)  # (M, D)
-    module = _kernels("pointwise") if _on_gpu(input) else blocked
+    module = _kernels("pointwise") if _on_gpu(input) else cpu
     module.curve_forward(x, parameter.reshape(1), gain, shift, scale, kind=kind, out=out)
     return y
 
@@ -114,7 +114,7 @@ def curve_backward(
         backward = _kernels("pointwise").curve_backward
         _, *sums = backward(dy, x, single, gain, scale, kind=kind, bias=wanted[3], out=out)
     else:
-        sums = blocked.curve_backward(dy, x, single, gain, scale, wanted, kind=kind, out=out)
+        sums = cpu.curve_backward(dy, x, single, gain, scale, wanted, kind=kind, out=out)
     return _results(dx, sums, (input, parameter, weight, bias), dims, wanted)
 
 

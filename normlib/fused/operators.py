@@ -2,7 +2,7 @@
 what autograd and torch.compile see.
 
 Each takes any shape; dispatch.py makes rows (M, D) of it, for the Triton kernels on CUDA and for
-blocked.py elsewhere. A gradient that nobody wants is not computed and comes back as an empty
+cpu.py elsewhere. A gradient that nobody wants is not computed and comes back as an empty
 tensor.
 """
 

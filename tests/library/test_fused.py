@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from normlib import functional, fused, gradients, layers
-from normlib.fused import blocked, blocks
+from normlib.fused import blocks, cpu
 from tests.library.norm_cases import draw, output_and_gradients
 from tests.library.rejection import error_of
 from tests.tolerances import assert_rounded_once, computed_in
@@ -357,13 +357,13 @@ def test_only_gradients_asked_for_are_computed(wanted, monkeypatch):
     asked = []
 
     def spy_on(name, place):
-        inner = getattr(blocked, name)
+        inner = getattr(cpu, name)
 
         def spy(*args, **options):
             asked.append(list(args[place]))
             return inner(*args, **options)
 
-        monkeypatch.setattr(blocked, name, spy)
+        monkeypatch.setattr(cpu, name, spy)
 
     spy_on("norm_backward", 4)
     spy_on("curve_backward", 5)
@@ -403,9 +403,9 @@ def test_a_gradient_not_asked_for_costs_no_operation():
         return count.calls
 
     x, row, c, out = draw(3, 4), draw(4), torch.tensor([0.7]).double(), draw(3, 4)
-    curve_backward = partial(blocked.curve_backward, x, x, c, row, 1.0, out=out)
+    curve_backward = partial(cpu.curve_backward, x, x, c, row, 1.0, out=out)
     for run, needed, size in (
-        (lambda wanted: blocked.norm_backward(x, x, row, row[:3], wanted, out=out), 0, 2),
+        (lambda wanted: cpu.norm_backward(x, x, row, row[:3], wanted, out=out), 0, 2),
         (lambda wanted: curve_backward(wanted, kind="tanh"), 0, 4),
         # c's gradient is a sum over dx x
         (lambda wanted: curve_backward(wanted, kind="isru"), 1, 4),
@@ -437,9 +437,9 @@ def test_sums_over_blocks_are_in_float64(kind, monkeypatch):
     dy[0] = 2.0**24
     x, one, dx = torch.ones(1001, 1), torch.ones(1), torch.empty(1001, 1)
     if kind == "norm":
-        sums = [blocked.norm_backward(dy, x, None, torch.ones(1001), [True] * 2, out=dx)]
+        sums = [cpu.norm_backward(dy, x, None, torch.ones(1001), [True] * 2, out=dx)]
     else:
-        sums = blocked.curve_backward(dy, x, one, None, 1.0, [True] * 4, kind=kind, out=dx)
+        sums = cpu.curve_backward(dy, x, one, None, 1.0, [True] * 4, kind=kind, out=dx)
     a_row = {  # the terms where dy is 1: of dw, or of dparameter, dw and db
         "norm": [1.0],
         "tanh": [1 - math.tanh(1) ** 2, math.tanh(1), 1.0],

@@ -14,7 +14,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from normlib import functional, fused, layers
-from normlib.fused import blocked, blocks, operators, threads
+from normlib.fused import blocks, cpu, operators, threads
 from tests.library.norm_cases import draw, output_and_gradients
 
 pytestmark = pytest.mark.usefixtures("operators_at_every_size")
@@ -66,9 +66,9 @@ def spy(monkeypatch, before):
     """Calls before() in the thread that does a block's last step, in each block."""
     store = blocks.Scratch.store
 
-    def watched(self, result, tile):
+    def watched(self, result, block):
         before()
-        return store(self, result, tile)
+        return store(self, result, block)
 
     monkeypatch.setattr(blocks.Scratch, "store", watched)
 
@@ -103,7 +103,7 @@ def test_a_row_longer_than_a_block(monkeypatch, set_threads):
 
 
 def test_fewer_blocks_than_threads_are_done_with_torchs_threads(monkeypatch, set_threads):
-    monkeypatch.setattr(blocks, "BLOCK", ROWS * WIDTH // 4)
+    monkeypatch.setattr(blocks, "BLOCK", ROWS * WIDTH)
     workers = []
     spy(monkeypatch, lambda: workers.append(threading.current_thread()))
     set_threads(8)
@@ -211,7 +211,7 @@ class BlockError(Exception):
 @pytest.mark.parametrize("after", [0, 1, 7])
 def test_an_error_reaches_the_caller_when_no_thread_is_at_work(after, monkeypatch, two_threads):
     begun, at_work = [], set()
-    affine = blocked._affine
+    affine = cpu._affine
 
     def fail(value, *args, **options):
         at_work.add(threading.current_thread())
@@ -226,7 +226,7 @@ def test_an_error_reaches_the_caller_when_no_thread_is_at_work(after, monkeypatc
     run, (x, *params) = case("dyt")
     x.requires_grad_()
     with monkeypatch.context() as planted:
-        planted.setattr(blocked, "_affine", fail)
+        planted.setattr(cpu, "_affine", fail)
         with pytest.raises(BlockError, match="of a block"):
             run(x, *params)
         count = len(begun)

@@ -1,5 +1,4 @@
-"""Forward and backward on rows (M, D) in plain torch,
-a block at a time, so that every step is in the cache.
+"""Forward and backward of rows (M, D) on the CPU: plain torch, a block in the cache at a time.
 
 `out` is where y or dx goes: (M, D), contiguous, in x's dtype; no other argument is written to, and
 rows may have any stride. Half types are computed in float32 and rounded once, at the end. `wanted`
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from normlib.fused.blocks import Scratch, Tile, each_row_block, each_tile
+from normlib.fused.blocks import Place, Scratch, each_block
 
 
 def norm_forward(x: Tensor, weight: Tensor | None, eps: float, *, out: Tensor) -> Tensor:
@@ -25,23 +24,23 @@ def norm_forward(x: Tensor, weight: Tensor | None, eps: float, *, out: Tensor) -
     gain = None if weight is None else weight.to(dtype)
     rstd = x.new_empty(x.shape[0], dtype=dtype)
 
-    def fill(rows: slice, scratch: Scratch) -> None:
-        block = scratch.read("x", x[rows])  # (R, D)
-        y = scratch.result("y", out[rows])  # (R, D)
+    def fill(place: Place, scratch: Scratch) -> None:
+        block = scratch.read("x", x[place])  # (R, D)
+        y = scratch.result("y", out[place])  # (R, D)
 
         # mean(x^2), in pairs: vector_norm is one pass less, and ten times less exact at D = 65,536
         mean_square = torch.mul(block, block, out=y).mean(1)  # (R,)
 
         # rstd = 1 / sqrt(mean(x^2) + eps)
-        factor = torch.rsqrt(mean_square.add_(eps), out=rstd[rows])  # (R,)
+        factor = torch.rsqrt(mean_square.add_(eps), out=rstd[place[0]])  # (R,)
 
         # y = w x rstd
         torch.mul(block, factor.unsqueeze(1), out=y)
         if gain is not None:
             y.mul_(gain)
-        scratch.store(y, out[rows])
+        scratch.store(y, out[place])
 
-    list(each_row_block(x, dtype, fill))
+    list(each_block(x, dtype, fill, whole_rows=True))
     return rstd
 
 
@@ -67,11 +66,11 @@ def norm_backward(
     gain = _gain(x, weight, 1.0, dtype)
     dw = x.new_zeros(width, dtype=torch.float64)
 
-    def fill(rows: slice, scratch: Scratch) -> Tensor | None:
+    def fill(place: Place, scratch: Scratch) -> Tensor | None:
         """The block's dx; its part of dw."""
-        above = scratch.read("dy", dy[rows])  # (R, D)
-        block = scratch.read("x", x[rows])  # (R, D)
-        r = rstd[rows]  # (R,)
+        above = scratch.read("dy", dy[place])  # (R, D)
+        block = scratch.read("x", x[place])  # (R, D)
+        r = rstd[place[0]]  # (R,)
 
         # p = dy x
         p = torch.mul(above, block, out=scratch.buffer("p", block))  # (R, D)
@@ -81,15 +80,15 @@ def norm_backward(
 
             # dx = rstd (w dy + shared x)
             # dy's copy is read no more
-            dx = torch.mul(above, gain, out=scratch.result("dy", out[rows]))
+            dx = torch.mul(above, gain, out=scratch.result("dy", out[place]))
             dx.addcmul_(block, shared.unsqueeze(1))
             dx.mul_(r.unsqueeze(1))
-            scratch.store(dx, out[rows])
+            scratch.store(dx, out[place])
         # dw = sum of rstd p; not by torch.mv, which adds up row after row, 20 times less exact at
         # 2^14
         return p.mul_(r.unsqueeze(1)).sum(0) if wanted[1] else None
 
-    for _, part in each_row_block(x, dtype, fill):
+    for _, part in each_block(x, dtype, fill, whole_rows=True):
         if part is not None:
             dw.add_(part)
     return dw
@@ -140,15 +139,15 @@ def tanh_forward(
     k = alpha.item() / scale
     gain = _gain(x, weight, scale, dtype)
 
-    def fill(tile: Tile, scratch: Scratch) -> None:
-        block = scratch.read("x", x[tile])  # (R, C)
+    def fill(place: Place, scratch: Scratch) -> None:
+        block = scratch.read("x", x[place])  # (R, C)
 
         # y = w scale tanh(k x) + b
         t = _tanh(block, k, scratch)  # (R, C)
-        y = _affine(t, gain, bias, tile[1], out=scratch.result("x", out[tile]))
-        scratch.store(y, out[tile])
+        y = _affine(t, gain, bias, place[1], out=scratch.result("x", out[place]))
+        scratch.store(y, out[place])
 
-    list(each_tile(x, dtype, fill))
+    list(each_block(x, dtype, fill))
 
 
 def tanh_backward(
@@ -170,10 +169,10 @@ def tanh_backward(
     k = alpha.item() / scale
     gain = _gain(x, weight, scale, dtype)
 
-    def fill(tile: Tile, scratch: Scratch) -> Sums:
+    def fill(place: Place, scratch: Scratch) -> Sums:
         """The block's dx; its part of the sums."""
         sums = Sums()
-        above = scratch.read("dy", dy[tile])  # (R, C)
+        above = scratch.read("dy", dy[place])  # (R, C)
         if wanted[3]:
             # db = sum of dy
             sums.bias = above.sum(0)
@@ -181,12 +180,12 @@ def tanh_backward(
             return sums
 
         # t = tanh(k x)
-        block = scratch.read("x", x[tile])  # (R, C)
+        block = scratch.read("x", x[place])  # (R, C)
         t = _tanh(block, k, scratch)  # (R, C)
 
         if wanted[0] or wanted[1]:
             # s = w scale dy (1 - t^2)
-            s = torch.mul(above, gain[tile[1]], out=scratch.result("s", out[tile]))  # (R, C)
+            s = torch.mul(above, gain[place[1]], out=scratch.result("s", out[place]))  # (R, C)
             torch.ops.aten.tanh_backward.grad_input(s, t, grad_input=s)
         if wanted[2]:
             # dw = sum of t dy, times scale at the end
@@ -196,10 +195,10 @@ def tanh_backward(
             sums.parameter = torch.mul(s, block, out=t).sum(1).sum(dtype=torch.float64)
         if wanted[0]:
             # dx = k s
-            scratch.store(s.mul_(k), out[tile])
+            scratch.store(s.mul_(k), out[place])
         return sums
 
-    dalpha, dw, db = _added_up(x, each_tile(x, dtype, fill))
+    dalpha, dw, db = _added_up(x, each_block(x, dtype, fill))
     return dalpha.div_(scale), dw.mul_(scale), db
 
 
@@ -218,8 +217,8 @@ def isru_forward(
     c = c.to(dtype)
     gain = _gain(x, weight, scale, dtype)
 
-    def fill(tile: Tile, scratch: Scratch) -> None:
-        block = scratch.read("x", x[tile])  # (R, C)
+    def fill(place: Place, scratch: Scratch) -> None:
+        block = scratch.read("x", x[place])  # (R, C)
         block = torch.clamp(block, -far, far, out=scratch.buffer("x", block))
 
         # root = sqrt(x^2 + c)
@@ -228,10 +227,10 @@ def isru_forward(
 
         # y = w scale x / root + b
         value = torch.div(block, root, out=block)  # (R, C)
-        y = _affine(value, gain, bias, tile[1], out=scratch.result("x", out[tile]))
-        scratch.store(y, out[tile])
+        y = _affine(value, gain, bias, place[1], out=scratch.result("x", out[place]))
+        scratch.store(y, out[place])
 
-    list(each_tile(x, dtype, fill))
+    list(each_block(x, dtype, fill))
 
 
 def isru_backward(
@@ -254,16 +253,16 @@ def isru_backward(
     c = c.to(dtype)
     gain = _gain(x, weight, scale, dtype) * c
 
-    def fill(tile: Tile, scratch: Scratch) -> Sums:
+    def fill(place: Place, scratch: Scratch) -> Sums:
         """The block's dx; its part of the sums."""
         sums = Sums()
-        above = scratch.read("dy", dy[tile])  # (R, C)
+        above = scratch.read("dy", dy[place])  # (R, C)
         if wanted[3]:
             # db = sum of dy
             sums.bias = above.sum(0)
         if not any(wanted[:3]):
             return sums
-        block = scratch.read("x", x[tile])  # (R, C)
+        block = scratch.read("x", x[place])  # (R, C)
         block = torch.clamp(block, -far, far, out=scratch.buffer("x", block))
 
         # q = x^2 + c
@@ -275,8 +274,8 @@ def isru_backward(
 
         if wanted[0] or wanted[1]:
             # dx = (w scale c / q) z: that is at most w scale, while z / q overflows for a tiny c
-            slope = torch.div(gain[tile[1]], q, out=q)  # (R, C)
-            dx = torch.mul(slope, z, out=scratch.result("q", out[tile]))  # (R, C)
+            slope = torch.div(gain[place[1]], q, out=q)  # (R, C)
+            dx = torch.mul(slope, z, out=scratch.result("q", out[place]))  # (R, C)
         if wanted[2]:
             # dw = sum of z x, times scale at the end
             sums.weight = z.mul_(block).sum(0)
@@ -284,10 +283,10 @@ def isru_backward(
             # dc = sum of dx x, divided by -2 c at the end
             sums.parameter = block.mul_(dx).sum(1).sum(dtype=torch.float64)
         if wanted[0]:
-            scratch.store(dx, out[tile])
+            scratch.store(dx, out[place])
         return sums
 
-    dc, dw, db = _added_up(x, each_tile(x, dtype, fill))
+    dc, dw, db = _added_up(x, each_block(x, dtype, fill))
     return dc.div_(-2 * c), dw.mul_(scale), db
 
 
@@ -300,7 +299,7 @@ class Sums:
     bias: Tensor | None = None  # (C,)
 
 
-def _added_up(x: Tensor, blocks: Iterable[tuple[Tile, Sums]]) -> tuple[Tensor, Tensor, Tensor]:
+def _added_up(x: Tensor, blocks: Iterable[tuple[Place, Sums]]) -> tuple[Tensor, Tensor, Tensor]:
     """The sums over all blocks, (1,), (D,) and (D,), in float64; 0 where they are not wanted."""
     parameter = x.new_zeros(1, dtype=torch.float64)
     weight = x.new_zeros(x.shape[1], dtype=torch.float64)
