@@ -1,10 +1,11 @@
-"""functional.layer_norm, rms_norm, dyt and dyisru with the least memory and traffic.
+"""functional's norms with the least memory and traffic; no GPU has run the kernels yet.
 
 Arguments, results and errors are functional's; only the way is another one: closed-form gradients,
 nothing saved for them but the inputs and a number a row, and no temporary of the input's size. On
-CUDA the work is done by the Triton kernels of normlib.kernels, elsewhere by cpu.py, in plain
-torch. With several threads that wants idle cores: every step of a block waits for the slowest of
-them. All tensors are on one device.
+CUDA the work is done by the Triton kernels of normlib.kernels, which have been compiled for GPUs
+and run in Triton's interpreter only; elsewhere by cpu.py, in plain torch, in as many threads of its
+own as torch has. Small inputs on the CPU, which functional does more quickly, are left to it. All
+tensors are on one device.
 
 torch.compile sees one operator a call. Second derivatives are right: they are those of
 normlib.gradients, taken from the inputs. Under vmap, torch.func or forward mode the call is

@@ -16,7 +16,9 @@ from normlib.fused.blocks import Place, Scratch, each_block
 
 
 def norm_forward(x: Tensor, weight: Tensor | None, eps: float, *, out: Tensor) -> Tensor:
-    """Fills out with y; rstd (M,) in the dtype computed in.  [EQ-RMS]
+    """Fill out with y, and return rstd (M,) in the dtype computed in.
+
+    [EQ-RMS]
 
     rstd = 1 / sqrt(mean(x^2) + eps),   y = w x rstd
     """
@@ -53,7 +55,9 @@ def norm_backward(
     *,
     out: Tensor,
 ) -> Tensor:
-    """Fills out with dx; dw (D,) in float64.  [EQ-RMS-GRAD]
+    """Fill out with dx, and return dw (D,) in float64.
+
+    [EQ-RMS-GRAD]
 
         p = dy x,   shared = -rstd^2 (p . w) / D
         dx = rstd (w dy + shared x),   dw = sum of rstd p over the rows
@@ -104,7 +108,7 @@ def curve_forward(
     kind: str,
     out: Tensor,
 ) -> None:
-    """Fills out with y; parameter one number, weight and bias (D,). kind is "tanh" or "isru"."""
+    """Fill out with y; parameter is one number, weight and bias are (D,), kind "tanh" or "isru"."""
     forward = {"tanh": tanh_forward, "isru": isru_forward}[kind]
     forward(x, parameter, weight, bias, scale, out=out)
 
@@ -120,7 +124,7 @@ def curve_backward(
     kind: str,
     out: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Fills out with dx; dparameter (1,), dw and db (D,) in float64."""
+    """Fill out with dx, and return dparameter (1,), dw and db (D,) in float64."""
     backward = {"tanh": tanh_backward, "isru": isru_backward}[kind]
     return backward(dy, x, parameter, weight, scale, wanted, out=out)
 
@@ -134,7 +138,12 @@ def tanh_forward(
     *,
     out: Tensor,
 ) -> None:
-    """y = w scale tanh(k x) + b,   k = alpha / scale  [EQ-DYT]"""
+    """Fill out with DyT's y.
+
+    [EQ-DYT]
+
+    y = w scale tanh(k x) + b,   k = alpha / scale
+    """
     dtype = _wide(x)
     k = alpha.item() / scale
     gain = _gain(x, weight, scale, dtype)
@@ -160,7 +169,9 @@ def tanh_backward(
     *,
     out: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Fills out with dx; dalpha, dw and db.  [EQ-DYT-GRAD]
+    """Fill out with DyT's dx, and return dalpha, dw and db.
+
+    [EQ-DYT-GRAD]
 
     t = tanh(k x),   s = w scale dy (1 - t^2),   k = alpha / scale
     dx = k s,   dalpha = sum of s x / scale,   dw = sum of scale t dy,   db = sum of dy
@@ -211,7 +222,12 @@ def isru_forward(
     *,
     out: Tensor,
 ) -> None:
-    """y = w scale x / sqrt(q) + b,   q = x^2 + c  [EQ-DYISRU]"""
+    """Fill out with DyISRU's y.
+
+    [EQ-DYISRU]
+
+    y = w scale x / sqrt(q) + b,   q = x^2 + c
+    """
     dtype = _isru_dtype(x, c)
     far = _FAR[dtype]
     c = c.to(dtype)
@@ -243,7 +259,9 @@ def isru_backward(
     *,
     out: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Fills out with dx; dc, dw and db.  [EQ-DYISRU-GRAD]
+    """Fill out with DyISRU's dx, and return dc, dw and db.
+
+    [EQ-DYISRU-GRAD]
 
     q = x^2 + c,   z = dy / sqrt(q)
     dx = w scale c z / q,   dc = -sum of dx x / (2 c),   dw = sum of scale z x,   db = sum of dy

@@ -1,5 +1,4 @@
-"""From tensors of any shape to rows (M, D) and back;
-Triton's kernels on CUDA, cpu.py elsewhere.
+"""From tensors of any shape to rows (M, D) and back: Triton's kernels on CUDA, cpu.py elsewhere.
 
 D is the product of the sizes of the last `dims` dimensions. A gradient that nobody wants comes back
 empty. Every result is allocated here, in its own shape, and its rows are filled in: a result that
@@ -150,9 +149,7 @@ def _flat(parameter: Tensor | None) -> Tensor | None:
 
 
 def _spanned(input: Tensor, *parameters: Tensor | None) -> int:
-    """Over how many trailing dimensions the parameters vary:
-    1 for (D,), 3 for (C, 1, 1) or (1, C, 1, 1).
-    """
+    """The trailing dimensions in which parameters vary: 1 for (D,), 3 for (C, 1, 1)."""
     dims = min(1, input.dim())
     for parameter in parameters:
         if parameter is not None:

@@ -1,5 +1,4 @@
-"""The operators normlib::norm and normlib::curve with their backwards:
-what autograd and torch.compile see.
+"""What autograd and torch.compile see: normlib::norm, normlib::curve and their backwards.
 
 Each takes any shape; dispatch.py makes rows (M, D) of it, for the Triton kernels on CUDA and for
 cpu.py elsewhere. A gradient that nobody wants is not computed and comes back as an empty
@@ -291,10 +290,9 @@ def _pulled_back(
     above: Sequence[Tensor],
     wanted: Sequence[bool],
 ) -> list[Tensor | None]:
-    """The gradients in tensors (grad,
-    then the arguments) of those results of backward that are wanted.
+    """The gradients, in tensors, of those results of backward that are wanted.
 
-    backward leaves out the gradients of arguments that are None.
+    tensors are grad, then the arguments. backward leaves out the gradients of those that are None.
     """
     is_given = [tensor is not None for tensor in tensors]
     given = [tensor for tensor in tensors if tensor is not None]
