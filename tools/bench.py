@@ -13,7 +13,8 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -22,9 +23,10 @@ from tqdm import tqdm
 
 import normcourse
 from normcourse import timing
+from normcourse.timing.provenance import cores
 from normcourse.timing.records import check_entry, entry
 from normcourse.timing.records_shown import SEVERAL
-from tools.bench_cases import NOT_TIMED, Case, cpu_cases, field, gpu_cases
+from tools.bench_cases import LOADED, NOT_TIMED, Case, cpu_cases, field, gpu_cases
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ROOT / "my" / "records" / "own"  # the reader's: the lab never writes over it
@@ -35,6 +37,19 @@ WARM = {
     "MALLOC_TRIM_THRESHOLD_": "17179869184",
     "MALLOC_TOP_PAD_": "268435456",
 }
+# Its standard input ends when the process that started it does, in whatever way.
+SPIN = """
+import os, sys, threading
+
+def end():
+    sys.stdin.read()
+    os._exit(0)
+
+threading.Thread(target=end).start()
+print("spinning", flush=True)
+while True:
+    pass
+"""
 SAME = ("machine", "device", "torch", "triton", "python", "commit")
 SECONDS_A_CASE = {"cpu": 2.0, "gpu": 0.5}  # of its rounds
 PEERS = ("compile", "liger", "quack")
@@ -138,11 +153,31 @@ def complete(
             once = partial(
                 measure, case, device, record["absent"], seconds=seconds, compiled=compiled
             )
-            result = believable(case, record["absent"], once)
+            with spinning(cores() if case.load == LOADED else 0):
+                result = believable(case, record["absent"], once)
             if result is not None:
                 record["results"].append(result)
             timing.save_record(path, record)
             bar.update()
+
+
+@contextmanager
+def spinning(count: int) -> Iterator[list[subprocess.Popen]]:
+    """Keep so many cores busy with processes that do nothing but count."""
+    command = [sys.executable, "-c", SPIN]
+    processes = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in range(count)
+    ]
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            process.stdout.readline()  # from here on it spins
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
 
 
 def table(record: dict) -> str:

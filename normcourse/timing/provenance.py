@@ -77,8 +77,14 @@ def allocator() -> str:
 
 def machine() -> str:
     """Processor, cores that this process may use, architecture, system: in words."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{processor()}, {cores} cores, {platform.machine()}, {platform.system()}"
+    return f"{processor()}, {cores()} cores, {platform.machine()}, {platform.system()}"
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def commit() -> str:

@@ -57,10 +57,15 @@ class Shown:
         }
 
     def find(self, op: str, **other) -> Result | None:
-        """One function's measurement at the figures' settings or at others; None: there is none."""
-        case = self.settings | {"op": op} | other
-        found = (r for r in self.record["results"] if case.items() <= r.case.items())
-        return next(found, None)
+        """One function's measurement at the figures' settings or at others; None: there is none.
+
+        On an idle machine, unless `load` names another one.
+        """
+        case = {"load": None} | self.settings | {"op": op} | other
+        for result in self.record["results"]:
+            if all(result.case.get(name) == value for name, value in case.items()):
+                return result
+        return None
 
     def need(self, op: str, **other) -> Result:
         """As find; RecordError if there is none."""

@@ -1,8 +1,11 @@
 """tools/bench.py on a tiny grid: what it measures, how it goes on, whom it names as absent."""
 
+import contextlib
 import dataclasses
 import itertools
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -116,6 +119,73 @@ def test_the_cpu_is_measured_with_as_many_threads_as_torch_takes(tmp_path, monke
     monkeypatch.setattr(bench, "complete", lambda *_, **__: seen.append(torch.get_num_threads()))
     assert bench.main(["--part=warm", f"--record={tmp_path / 'record.json'}"]) == 0
     assert seen == [3]
+
+
+def loaded(case):
+    return dataclasses.replace(case, load=bench_cases.LOADED)
+
+
+def test_under_load_a_process_spins_on_each_core(tmp_path, monkeypatch):
+    running = []
+    spinning, measure = bench.spinning, bench.measure
+
+    @contextlib.contextmanager
+    def watched(count):
+        with spinning(count) as processes:
+            running.append(processes)
+            yield
+
+    def while_they_run(*args, **settings):
+        assert [process.poll() for process in running[-1]] == [None] * len(running[-1])
+        return measure(*args, **settings)
+
+    monkeypatch.setattr(bench, "cores", lambda: 3)
+    monkeypatch.setattr(bench, "spinning", watched)
+    monkeypatch.setattr(bench, "measure", while_they_run)
+    path = tmp_path / "record.json"
+    bench.complete(path, [tiny("dyt"), loaded(tiny("dyt"))], Quick(), **SETTINGS)
+    assert [len(processes) for processes in running] == [0, 3]
+    assert all(process.poll() is not None for process in running[1])
+    cases = [result.case for result in timing.load_record(path)["results"]]
+    assert cases == [tiny("dyt").key(), tiny("dyt").key() | {"load": bench_cases.LOADED}]
+    titles = bench.gains(timing.load_record(path)).splitlines()
+    assert titles[1].endswith("as it comes, one spinning process a core")
+
+
+def test_what_spins_ends_with_an_error_and_with_its_parent():
+    with pytest.raises(KeyboardInterrupt), bench.spinning(1) as processes:
+        raise KeyboardInterrupt
+    assert processes[0].poll() is not None
+    script = "import os; from tools import bench\nwith bench.spinning(1): os._exit(3)"
+    # communicate() waits until nobody, parent or child, can write any more
+    with subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE) as parent:
+        parent.communicate(timeout=60)
+    assert parent.returncode == 3
+
+
+def test_the_grid_under_load():
+    """What works in threads of its own, in both dtypes, once: as the allocator comes."""
+    cases = [*bench_cases.cpu_cases("as it comes"), *bench_cases.cpu_cases("warm")]
+    under_load = [case for case in cases if case.load != bench_cases.IDLE]
+    assert {(case.op, case.dtype) for case in under_load} == set(
+        itertools.product(["rms_norm", "dyt", "dyisru"], ["float32", "bfloat16"])
+    )
+    assert len(under_load) == 6 and not any(case.compiles() for case in under_load)
+    for case in under_load:
+        assert dataclasses.replace(case, load=bench_cases.IDLE) in cases
+
+
+def test_a_lesson_shows_the_idle_machine(tmp_path):
+    """A record that was begun under load, and one that knows of no load."""
+    idle = tiny("dyt", "forward+backward")
+    for cases in ([loaded(idle), idle], [idle]):
+        path = tmp_path / "timing_cpu.json"
+        path.unlink(missing_ok=True)
+        bench.complete(path, cases, Quick(), **SETTINGS)
+        shown = timing.find_records(tmp_path)[0]
+        assert shown.need("dyt").case == idle.key()
+        found = shown.find("dyt", load=bench_cases.LOADED)
+        assert (found is None) == (len(cases) == 1)
 
 
 def test_records_of_other_machines_are_not_continued(tmp_path):
