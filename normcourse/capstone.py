@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from normcourse import measures, training
+from normcourse.training.records import Run
 
 NETS = {
     "mlp": "plain MLP",
@@ -87,18 +88,18 @@ class Trial:
         self.holm = dict(zip(self.family, measures.holm(p).tolist(), strict=True))
         self.bh = dict(zip(self.family, measures.benjamini_hochberg(p).tolist(), strict=True))
 
-    def finals(self, net: str, contender: str) -> list[dict]:
+    def finals(self, net: str, contender: str) -> list[Run]:
         """The runs that judge, sorted by seed."""
         if net == "post" and contender in LIKE_PRE_LN:
             net = "pre"
         where = (contender, "final")
-        runs = [run for run in self.records[net]["runs"] if (run["norm"], run["phase"]) == where]
-        return sorted(runs, key=lambda run: run["seed"])
+        runs = [run for run in self.records[net].runs if (run.norm, run.phase) == where]
+        return sorted(runs, key=lambda run: run.seed)
 
     def points(self, net: str, contender: str) -> Tensor:
         """Right test digits in percent (seeds,), one number for each run that judges."""
-        total = self.records[net]["settings"]["data"]["test"]
-        right = [100 * run["test_right"] / total for run in self.finals(net, contender)]
+        total = self.records[net].settings.data.test
+        right = [100 * run.test_right / total for run in self.finals(net, contender)]
         return torch.tensor(right, dtype=torch.float64)
 
     def gains(self, net: str) -> dict[str, measures.Paired]:

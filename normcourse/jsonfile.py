@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
-from types import UnionType
+from types import GenericAlias, UnionType
+from typing import TypeVar, get_args, get_origin, get_type_hints
 
 from normcourse import atomic
 
-Kind = type | UnionType
 OPTIONAL = type(None)  # a field that may be null: float | OPTIONAL
+Kind = type | GenericAlias | UnionType
+Parsed = TypeVar("Parsed")
 
 
 class RecordError(Exception):
@@ -34,7 +37,7 @@ def read(path: Path, make: str) -> dict:
 
 
 def write(path: Path, record: Mapping) -> None:
-    """One field a line, and one line for each element of a list."""
+    """One field a line, and one line for each element of a list; dataclasses as objects."""
     fields = [f" {_text(name)}: {_lines(value)}" for name, value in record.items()]
     atomic.write(path, "{\n" + ",\n".join(fields) + "\n}\n")
 
@@ -43,26 +46,50 @@ def damaged(path: Path, what: str) -> RecordError:
     return RecordError(f"{path.name} is damaged: {what}. Move {path.name} away to start anew.")
 
 
-def expect(part: object, kinds: Mapping[str, Kind], where: str) -> Mapping:
-    """The part itself; RecordError unless it is an object with these fields, each of its kind.
+def parse(kind: type[Parsed], part: object, where: str) -> Parsed:
+    """The JSON object as this dataclass; RecordError unless it has its fields, each of its kind.
+
+    A field whose default is None may be absent, and `write` leaves it out.
+    """
+    kinds = get_type_hints(kind)
+    if isinstance(part, dict):
+        part = {name: None for name in kinds if getattr(kind, name, kind) is None} | part
+    return kind(**expect(part, kinds, where))
+
+
+def expect(part: object, kinds: Mapping[str, Kind], where: str) -> dict:
+    """The fields of `part`, parsed; RecordError unless it has just these, each of its kind.
 
     A number that stands for float may be written as an integer; a bool is no number.
+
+    Args:
+        kinds: types, or unions of them; dataclasses; list[…] and dict[str, …] of these.
     """
-    if not isinstance(part, Mapping):
-        raise RecordError(f"{where} is no JSON object")
+    if not isinstance(part, dict):
+        raise RecordError(f"{where} is {_short(part)}, expected a JSON object")
     if unlike := sorted(part.keys() ^ kinds.keys()):
         raise RecordError(f"{where} has fields that are missing or unknown: {', '.join(unlike)}")
-    for name, kind in kinds.items():
-        value = part[name]
-        is_bool = isinstance(value, bool)
-        fits = kind is bool if is_bool else isinstance(value, kind)
-        if not fits:
-            raise RecordError(f"{where} has {name} {_short(value)}, expected {_name(kind)}")
-    return part
+    return {name: _typed(kind, part[name], where, name) for name, kind in kinds.items()}
+
+
+def _typed(kind: Kind, value: object, where: str, name: str) -> object:
+    if is_dataclass(kind):
+        return parse(kind, value, f"its {name}")
+    plain = get_origin(kind) if isinstance(kind, GenericAlias) else kind
+    if not isinstance(value, plain) or (isinstance(value, bool) and kind is not bool):
+        raise RecordError(f"{where} has {name} {_short(value)}, expected {_name(plain)}")
+    if plain is kind:
+        return value
+    *_, of = get_args(kind)
+    if isinstance(value, dict):
+        return {key: _typed(of, one, where, f"{name}[{key}]") for key, one in value.items()}
+    if isinstance(value, list):
+        return [_typed(of, one, where, f"{name}[{place}]") for place, one in enumerate(value)]
+    return value
 
 
 def _name(kind: object) -> str:
-    return getattr(kind, "__name__", str(kind).replace("None", "null"))
+    return kind.__name__ if isinstance(kind, type) else str(kind).replace("None", "null")
 
 
 def _short(value: object) -> str:
@@ -77,7 +104,13 @@ def _lines(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_stored)
+
+
+def _stored(part: object) -> dict:
+    """A dataclass's fields without those that have their defaults, which its class holds."""
+    kind = type(part)
+    return {name: one for name, one in vars(part).items() if one is not getattr(kind, name, part)}
 
 
 def _no_number(text: str) -> None:

@@ -24,7 +24,7 @@ from tqdm import tqdm
 import normcourse
 from normcourse import timing
 from normcourse.timing.provenance import cores
-from normcourse.timing.records import check_entry, entry
+from normcourse.timing.records import entry, parse_entry
 from normcourse.timing.records_shown import SEVERAL
 from tools.bench_cases import LOADED, NOT_TIMED, Case, cpu_cases, field, gpu_cases
 
@@ -115,7 +115,7 @@ def believable(
     for _ in range(3):
         result = measure_once()
         try:
-            check_entry(entry(result))
+            parse_entry(entry(result))
         except timing.RecordError as error:
             reason = str(error)
         else:

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from multiprocessing import get_context
@@ -26,13 +27,13 @@ from tqdm import tqdm
 
 from normcourse import jsonfile, training
 from normcourse.timing.provenance import processor
-from normcourse.training.records import KIND, key
+from normcourse.training.records import Cell, Grid, Machine, Run, TrainingRecord
 from tools import other_maker
 from tools.grids import GRIDS
 
 RECORDS = Path(__file__).resolve().parents[1] / "notebooks/records"
 # cells and settings to finished runs and the seconds that each took, in any order
-Map = Callable[[list[dict], dict], Iterator[tuple[dict, float]]]
+Map = Callable[[list[Cell], Grid], Iterator[tuple[Run, float]]]
 
 
 def versions() -> dict[str, str]:
@@ -45,68 +46,61 @@ def versions() -> dict[str, str]:
 
 
 @functools.cache
-def cpu() -> dict[str, str]:
+def cpu() -> Machine:
     """Whose CPU this is, and what decides how it rounds: torch's instructions and MKL's path."""
     path, _ = other_maker.probe(dict(os.environ))
     instructions = torch.backends.cpu.get_cpu_capability()
-    return {"model": processor(), "instructions": instructions, "mkl": path or "no MKL"}
+    return Machine(processor(), instructions, path or "no MKL")
 
 
-def load(path: Path, name: str, settings: dict) -> dict:
+def load(path: Path, name: str, grid: Grid) -> TrainingRecord:
     """The record to go on from, or a new one; RecordError for one that is not this grid's."""
     if not path.exists():
-        return {
-            "experiment": name,
-            "command": f"make experiments (python -m tools.experiments {name})",
-            "date": "",
-            "versions": versions(),
-            "cpu": cpu(),
-            "seconds": 0,
-            "settings": settings,
-            "runs": [],
-        }
+        command = f"make experiments (python -m tools.experiments {name})"
+        return TrainingRecord(name, command, "", versions(), cpu(), 0, grid, [])
     record = training.load_record(path, complete=False)
     fix = f"Move {path.name} away to start anew."
-    if record["experiment"] != name:
-        theirs = record["experiment"]
+    theirs = record.experiment
+    if theirs != name:
         raise training.RecordError(
             f"{path.name} is the record of {theirs!r}, not of {name!r}. {fix}"
         )
-    if record["settings"] != settings and not _goes_on(record, settings):
-        parts = [part for part in settings if settings[part] != record["settings"][part]]
+    if record.settings != grid and not _goes_on(record, grid):
+        there = vars(record.settings)
+        parts = [part for part, value in vars(grid).items() if value != there[part]]
         raise training.RecordError(
             f"{path.name} was made with other settings ({', '.join(parts)}). {fix}"
         )
-    return record | {"settings": settings}
+    return replace(record, settings=grid)
 
 
-def _goes_on(record: dict, settings: dict) -> bool:
-    """Whether the settings only add to the record's: norms, seeds, a sweep.
+def _goes_on(record: TrainingRecord, grid: Grid) -> bool:
+    """Whether the grid only adds to the record's: norms, seeds, a sweep.
 
     A run depends on its cell, the data, the model and how it is trained; so the record's runs stay
     right if they are cells of the new plan as well.
     """
-    if any(record["settings"][part] != settings[part] for part in ("data", "model", "train")):
-        return False
-    planned = {key(cell) for cell in training.plan(settings, record["runs"])}
-    return all(key(run) in planned for run in record["runs"])
+    same = replace(record.settings, data=grid.data, model=grid.model, train=grid.train)
+    planned = set(training.plan(grid, record.runs))
+    return same == record.settings and all(run.cell in planned for run in record.runs)
 
 
-def save(path: Path, record: dict) -> None:
+def save(path: Path, record: TrainingRecord) -> None:
     """Runs stand in the plan's order, whichever ended first."""
-    record["date"] = datetime.now(UTC).date().isoformat()
-    places = [key(cell) for cell in training.plan(record["settings"], record["runs"])]
-    record["runs"].sort(key=lambda run: places.index(key(run)))
-    jsonfile.write(path, record)
+    today = datetime.now(UTC).date().isoformat()
+    places = list(training.plan(record.settings, record.runs))
+    runs = sorted(record.runs, key=lambda run: places.index(run.cell))
+    jsonfile.write(path, vars(replace(record, date=today, runs=runs)))
 
 
-def check_machine(record: dict, name: str) -> None:
+def check_machine(record: TrainingRecord) -> None:
     """RecordError unless runs of here and of the record may stand side by side."""
-    here = versions() | {part: cpu()[part] for part in KIND}
-    there = record["versions"] | {part: record["cpu"][part] for part in KIND}
+    here = versions() | vars(cpu())
+    there = record.versions | vars(record.cpu) | {"model": cpu().model}  # which decides nothing
     other = [part for part in here if there[part] != here[part]]
     if not other:
         return
+    name = record.experiment
     go_on = "Go on where it was begun"
     if other == ["instructions"]:
         go_on += f" (or try ATEN_CPU_CAPABILITY={there['instructions'].lower()})"
@@ -117,50 +111,50 @@ def check_machine(record: dict, name: str) -> None:
     )
 
 
-def joined(models: str) -> str:
-    """The names of the CPUs that did the runs; all of one kind."""
-    here = cpu()["model"]
-    return models if here in models.split(", ") else f"{models}, {here}"
+def joined(there: Machine) -> Machine:
+    """The CPUs that did the runs, by their names; all of one kind."""
+    names = dict.fromkeys([*there.model.split(", "), cpu().model])
+    return replace(there, model=", ".join(names))
 
 
-def missing(record: dict) -> list[dict]:
+def missing(record: TrainingRecord) -> list[Cell]:
     """The cells that can be done now: final runs follow once their norm's rate is chosen."""
-    done = {key(run) for run in record["runs"]}
-    cells = training.plan(record["settings"], record["runs"])
-    return [cell for cell in cells if key(cell) not in done]
+    done = {run.cell for run in record.runs}
+    return [cell for cell in training.plan(record.settings, record.runs) if cell not in done]
 
 
-def complete(name: str, settings: dict, folder: Path, do: Map) -> float:
+def complete(name: str, grid: Grid, folder: Path, do: Map) -> float:
     """Do the runs that the record lacks, and print a line; the minutes that all its runs took."""
     path = folder / f"{name}.json"
-    record = load(path, name, settings)
-    before = len(record["runs"])
+    record = load(path, name, grid)
+    before = len(record.runs)
     cells = missing(record)
     if cells:
-        check_machine(record, name)
-    with tqdm(total=_total(settings), initial=before, desc=name, unit="run", disable=None) as bar:
+        check_machine(record)
+        record = replace(record, cpu=joined(record.cpu))
+    with tqdm(total=_total(grid), initial=before, desc=name, unit="run", disable=None) as bar:
         while cells:
-            record["cpu"]["model"] = joined(record["cpu"]["model"])
-            for run, seconds in do(cells, settings):
-                record["runs"].append(run)
-                record["seconds"] = round(record["seconds"] + seconds, 3)
+            for run, seconds in do(cells, grid):
+                took = round(record.seconds + seconds, 3)
+                record = replace(record, runs=[*record.runs, run], seconds=took)
                 save(path, record)
                 bar.update()
             cells = missing(record)
-    done = len(record["runs"]) - before
-    minutes = record["seconds"] / 60
+    done = len(record.runs) - before
+    minutes = record.seconds / 60
     print(f"{name}: {done} runs done, {before} were there; {minutes:.1f} minutes of one core.")
     return minutes
 
 
-def _total(settings: dict) -> int:
-    seeds = len(settings["tuning_seeds"])
+def _total(grid: Grid) -> int:
+    """How many runs the plan has once every rate is chosen."""
+    seeds = len(grid.tuning_seeds)
     total = 0
-    for norm in settings["norms"]:
-        slopes = len(settings["slopes"].get(norm, [None]))
-        total += len(settings["rates"]) * slopes * seeds + len(settings["seeds"])
-    for wanted in settings["sweeps"].values():
-        total += len(wanted["norms"]) * len(wanted["values"]) * len(wanted["seeds"])
+    for norm in grid.norms:
+        slopes = len(grid.slopes.get(norm, [None]))
+        total += len(grid.rates) * slopes * seeds + len(grid.seeds)
+    for wanted in grid.sweeps.values():
+        total += len(wanted.norms) * len(wanted.values) * len(wanted.seeds)
     return total
 
 
@@ -184,9 +178,9 @@ def _digits() -> training.Data:
     return training.digits()
 
 
-def _run(settings: dict, cell: dict) -> tuple[dict, float]:
+def _run(grid: Grid, cell: Cell) -> tuple[Run, float]:
     start = time.process_time()
-    run = training.trial(settings, cell, _digits())
+    run = training.trial(grid, cell, _digits())
     return run, time.process_time() - start
 
 
@@ -195,10 +189,10 @@ def workers(count: int) -> Iterator[Map]:
     """A map over processes; one worker is this process itself."""
     _prepare()
     if count == 1:
-        yield lambda cells, settings: (_run(settings, cell) for cell in cells)
+        yield lambda cells, grid: (_run(grid, cell) for cell in cells)
         return
     with get_context("spawn").Pool(count, _prepare_worker) as pool:
-        yield lambda cells, settings: pool.imap_unordered(partial(_run, settings), cells)
+        yield lambda cells, grid: pool.imap_unordered(partial(_run, grid), cells)
         pool.close()
         pool.join()  # nothing is left to do; ended halfway, a worker leaves a semaphore behind
 

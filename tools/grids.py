@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from normcourse import training
+from normcourse.training.records import Grid, Sizes, Sweep
 
 SEEDS = [0, 1, 2, 3, 4]
 TEN = list(range(10))  # the capstone's: its verdicts are close
@@ -45,7 +46,7 @@ TRANSFORMER = {"build": "transformer", "depth": 2, "width": 16, "heads": 2}
 RESIDUAL = {"build": "residual_mlp", "depth": 6, "width": 32, "placement": "pre"}
 SHALLOW = {"build": "mlp", "depth": 3, "width": 32}
 PAIRS = {"steps": 600, "batch_size": 2, "optimizer": "sgd", "warmup": 0, "evaluate_every": 150}
-DIGITS = {"name": "digits", "train": 1000, "validation": 397, "test": 400}
+DIGITS = Sizes("digits", train=1000, validation=397, test=400)
 
 
 def grid(
@@ -57,9 +58,9 @@ def grid(
     seeds: list[int] = SEEDS,
     tuning_seeds: tuple[int, ...] = (100, 101),
     slopes: dict[str, list[float]] | None = None,
-    nudged: dict | None = None,
+    nudged: Sweep | None = None,
     **sweeps: list[float],
-) -> dict:
+) -> Grid:
     """Settings as they stand in a record: what is trained, and with which seeds.
 
     Args:
@@ -68,35 +69,34 @@ def grid(
         sweeps: depth, batch_size or slope and its values. A sweep over depth or batch size leaves
             out the grid's own value: its final runs stand for it.
     """
-    return {
-        "data": DIGITS,
-        "norms": {name: training.CONTENDERS[name].start for name in names},
-        "model": model,
-        "train": train,
-        "rates": rates,
-        "slopes": slopes or {},
-        "tuning_seeds": list(tuning_seeds),
-        "seeds": seeds,
-        "sweeps": {phase: swept(phase, values) for phase, values in sweeps.items()}
-        | ({training.NUDGE: nudged} if nudged else {}),
-    }
+    found = {phase: swept(phase, values) for phase, values in sweeps.items()}
+    if nudged is not None:
+        found[training.NUDGE] = nudged
+    return Grid(
+        data=DIGITS,
+        norms={name: training.CONTENDERS[name].start for name in names},
+        model=model,
+        train=train,
+        rates=rates,
+        slopes=slopes or {},
+        tuning_seeds=list(tuning_seeds),
+        seeds=seeds,
+        sweeps=found,
+    )
 
 
-def swept(phase: str, values: list[float]) -> dict:
-    return {"norms": CURVES if phase == "slope" else MAIN, "values": values, "seeds": FEW}
+def swept(phase: str, values: list[float]) -> Sweep:
+    return Sweep(CURVES if phase == "slope" else MAIN, values, FEW)
 
 
 def nudge(
-    norms: list[str], seeds: Iterable[int] = SEEDS, *, count: int = 10, **rate: float
-) -> dict:
+    norms: list[str], seeds: Iterable[int] = SEEDS, *, count: int = 10, lr: float | None = None
+) -> Sweep:
     """A sweep that repeats the runs of these seeds from weights moved in their last place.
 
-    So far apart the runs of two CPUs may be.
-
-    Args:
-        rate: lr, where it is not the tuned one.
+    So far apart the runs of two CPUs may be. lr: where it is not the tuned one.
     """
-    return {"norms": norms, "values": list(range(count)), "seeds": list(seeds)} | rate
+    return Sweep(norms, list(range(count)), list(seeds), lr)
 
 
 OPENING_RATES = [3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]
@@ -203,7 +203,7 @@ FOUR_TIMES = NO_WARMUP | {"steps": 800, "evaluate_every": 100}
 FIVE = (100, 101, 102, 103, 104)  # starts at each rate: the lesson shows them all
 
 
-def placed(placement: str, train: dict, rates: list[float], nudged: dict | None = None) -> dict:
+def placed(placement: str, train: dict, rates: list[float], nudged: Sweep | None = None) -> Grid:
     model = PLACED | {"placement": placement}
     return grid(["layer_norm"], model, train, rates=rates, tuning_seeds=FIVE, nudged=nudged)
 

@@ -16,32 +16,31 @@ from normcourse import draw, measures, training
 from normcourse.checks import intervals
 from normcourse.checks.probes import calls
 from normcourse.checks.verdict import Slip, exercise
+from normcourse.training.records import Run
 
 
-def _final(run: Mapping) -> float:
-    return run["validation"][-1] if run["validation"] and not run["diverged"] else 0
+def _final(run: Run) -> float:
+    return run.validation[-1] if run.validation and not run.diverged else 0
 
 
 def _over(phase: str, value: Callable, combine: Callable = mean) -> Callable:
     """A score of one rate: value of its runs of a phase, combined."""
-    return lambda runs: combine([value(run) for run in runs if phase in (run["phase"], "any")])
+    return lambda runs: combine([value(run) for run in runs if phase in (run.phase, "any")])
 
 
-def _last_seen(run: Mapping) -> float:
-    return run["validation"][-1] if run["validation"] else 0
+def _last_seen(run: Run) -> float:
+    return run.validation[-1] if run.validation else 0
 
 
-def _survivors(runs: list[dict]) -> float:
-    alive = [
-        run["validation"][-1] for run in runs if run["phase"] == "tuning" and not run["diverged"]
-    ]
+def _survivors(runs: list[Run]) -> float:
+    alive = [run.validation[-1] for run in runs if run.phase == "tuning" and not run.diverged]
     return mean(alive) if alive else 0
 
 
 LEAKS = {  # the score by which each wrong rate is the best
     "that rate is best on the TEST digits: "
     "whoever tunes on them reports a number chosen to be large.": (
-        _over("tuning", lambda run: run["test_right"])
+        _over("tuning", lambda run: run.test_right)
     ),
     "that rate is best on the FINAL seeds: tune on other runs than the ones you report.": (
         _over("final", _final)
@@ -57,13 +56,13 @@ LEAKS = {  # the score by which each wrong rate is the best
     "a diverged run counts as 0; leaving it out (or a median) "
     "rewards rates that diverge.": _survivors,
     "that rate had the best moment on the way; take the last validation count.": (
-        _over("tuning", lambda run: 0 if run["diverged"] else max(run["validation"], default=0))
+        _over("tuning", lambda run: 0 if run.diverged else max(run.validation, default=0))
     ),
     "that rate fits the TRAINING digits best; choose on validation.": (
-        _over("tuning", lambda run: run["train_right"])
+        _over("tuning", lambda run: run.train_right)
     ),
     "that rate has the lowest training loss; choose on validation.": (
-        _over("tuning", lambda run: -run["loss"] if run["loss"] is not None else -math.inf)
+        _over("tuning", lambda run: -run.loss if run.loss is not None else -math.inf)
     ),
 }
 
@@ -72,8 +71,8 @@ LEAKS = {  # the score by which each wrong rate is the best
 def fair_rate(student) -> None:
     """student(runs): the rate with the best mean validation count at the end of its tuning runs."""
     runs = made_up_runs()[::-1]  # of equals the lower comes last
-    others = [run for run in runs if run["lr"] not in (0.003, 0.005)]
-    shorter = [run for run in runs if (run["lr"], run["seed"]) != (0.003, 102)]
+    others = [run for run in runs if run.lr not in (0.003, 0.005)]
+    shorter = [run for run in runs if (run.lr, run.seed) != (0.003, 102)]
     fair = _over("tuning", _final)
     slips = {text: _best(score) for text, score in LEAKS.items()} | {
         "of two equal rates take the lower.": lambda runs: max(
@@ -91,22 +90,22 @@ def fair_rate(student) -> None:
     calls(student, _best(fair), *cases, slips=slips, what="the rate")
 
 
-def _by_rate(runs: list[dict]) -> dict[float, list[dict]]:
-    return {rate: [run for run in runs if run["lr"] == rate] for rate in {r["lr"] for r in runs}}
+def _by_rate(runs: list[Run]) -> dict[float, list[Run]]:
+    return {rate: [run for run in runs if run.lr == rate] for rate in {r.lr for r in runs}}
 
 
 def _best(score: Callable) -> Callable:
     """The lowest rate whose runs have the best score."""
 
-    def rate(runs: list[dict]) -> float:
+    def rate(runs: list[Run]) -> float:
         grouped = _by_rate(runs)
         return max(sorted(grouped), key=lambda rate: score(grouped[rate]))
 
     return rate
 
 
-def made_up_runs() -> list[dict]:
-    """Tuning and final runs as in a record; every leak prefers a rate of its own."""
+def made_up_runs() -> list[Run]:
+    """Tuning and final runs of a record, made so that every leak prefers a rate of its own."""
     # rate: last validation counts of three tuning runs, of the final runs, test, train, loss
     table = {
         0.0005: ((340, 342, 341), 338, 335, 1000, 0.30),
@@ -123,23 +122,20 @@ def made_up_runs() -> list[dict]:
         0.05: ((376, 377, None), 0, 310, 930, 0.41),
         0.1: ((210, 200, None), 0, 200, 500, 1.50),
     }
+    unused: dict = dict.fromkeys(("reached", "gradient_first", "gradient_mean", "gradient_largest"))
     runs = []
     for rate, (last, final, test, train, loss) in table.items():
-        common = {
-            "lr": rate,
-            "test_right": test,
-            "train_right": train,
-            "loss": loss,
-            "diverged": False,
-        }
+        common: dict = {"train_right": train, "test_right": test, **unused}
         for seed, right in zip((100, 101, 102), last, strict=True):
             curve = [374, right] if rate == 0.002 else [300, right]
-            own = {"phase": "tuning", "seed": seed, "validation": curve if right else []}
+            common["validation"] = curve if right else []
             lost = right is None or (rate, seed) == (0.03, 102)
-            runs.append(common | own | ({"diverged": True, "loss": None} if lost else {}))
-        runs += [
-            common | {"phase": "final", "seed": s, "validation": [300, final]} for s in range(5)
-        ]
+            outcome: dict = {"diverged": lost, "loss": None if lost else loss}
+            runs.append(Run("rms_norm", "tuning", None, rate, seed, **outcome, **common))
+        common["validation"] = [300, final]
+        for seed in range(5):
+            cell = ("rms_norm", "final", None, rate, seed)
+            runs.append(Run(*cell, diverged=False, loss=loss, **common))
     return runs
 
 

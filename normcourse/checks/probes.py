@@ -1,10 +1,12 @@
 """For an answer that is a function: several calls, its gradients, means that it may not use."""
 
 import contextlib
+import copy
 import functools
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
 from unittest import mock
 
 import numpy
@@ -44,7 +46,7 @@ def _copy(value):
         return {key: _copy(part) for key, part in value.items()}
     if type(value) in (tuple, list):
         return type(value)(_copy(part) for part in value)
-    return value
+    return copy.deepcopy(value) if is_dataclass(value) else value
 
 
 def _equal(before, after) -> bool:
@@ -57,7 +59,7 @@ def _equal(before, after) -> bool:
         return list(before) == list(after) and _equal(list(before.values()), list(after.values()))
     if type(before) in (tuple, list):
         return len(before) == len(after) and all(map(_equal, before, after))
-    if isinstance(before, int | float | str):
+    if isinstance(before, int | float | str) or is_dataclass(before):
         return before == after or before != before  # NaN is not itself
     return True
 

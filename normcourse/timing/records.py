@@ -40,11 +40,10 @@ ENTRY = {
     "entry": str,
     "conditions": dict,
     "seen": list,
-    "outputs": dict,
+    "outputs": dict[str, Output],
     "samples_us": dict,
     "hosts_us": dict | OPTIONAL,
 }
-OUTPUT = {"dtype": str, "error": float | int | OPTIONAL}
 
 
 def new_record(device: str, command: str | None = None) -> dict:
@@ -61,7 +60,7 @@ def save_record(path: Path | str, record: Mapping) -> None:
     """All or nothing, and nothing that `load_record` would refuse: RecordError."""
     entries = [entry(result) for result in record["results"]]
     stored = {**record, "results": entries}
-    _check(stored)
+    _results(stored)
     jsonfile.write(Path(path), stored)
 
 
@@ -70,10 +69,9 @@ def load_record(path: Path | str) -> dict:
     path = Path(path)
     stored = jsonfile.read(path, make="make bench")
     try:
-        _check(stored)
+        return stored | {"results": _results(stored)}
     except RecordError as error:
         raise jsonfile.damaged(path, str(error)) from None
-    return stored | {"results": [_result(one) for one in stored["results"]]}
 
 
 def entry(result: Result) -> dict:
@@ -104,26 +102,20 @@ def _five(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _result(stored: Mapping) -> Result:
-    plain = {name: stored[name] for name in ENTRY if not name.endswith("_us")}
-    outputs = {name: Output(**output) for name, output in stored["outputs"].items()}
-    hosts = None if stored["hosts_us"] is None else _seconds(stored["hosts_us"])
-    samples = _seconds(stored["samples_us"])
-    return Result(**plain | {"outputs": outputs, "samples": samples, "hosts": hosts})
-
-
-def _check(stored: Mapping) -> None:
-    """RecordError names the first thing that cannot be."""
+def _results(stored: Mapping) -> list[Result]:
+    """The results, parsed; RecordError names the first thing that cannot be."""
     schema = stored.get("schema")
     _demand(schema == SCHEMA, f"it is of another kind: schema {schema!r}, not {SCHEMA!r}")
     jsonfile.expect(stored, HEAD, "it")
     _origin(stored["provenance"], PROVENANCE, "its provenance")
+    found = []
     for number, one in enumerate(stored["results"]):
         what = one.get("what", "") if isinstance(one, Mapping) else ""
         try:
-            check_entry(one)
+            found.append(parse_entry(one))
         except RecordError as error:
             raise RecordError(f"result {number} ({what}): {error}") from None
+    return found
 
 
 def _origin(part: Mapping, kinds: Mapping[str, type], where: str) -> None:
@@ -132,9 +124,9 @@ def _origin(part: Mapping, kinds: Mapping[str, type], where: str) -> None:
     _demand(not empty, f"{where} lacks {', '.join(empty)}")
 
 
-def check_entry(one: object) -> None:
-    """RecordError for an entry that cannot be: its form, its samples, or what they say."""
-    one = jsonfile.expect(one, ENTRY, "it")
+def parse_entry(stored: object) -> Result:
+    """What an entry says; RecordError if that cannot be: its form, its samples, or its speeds."""
+    one = jsonfile.expect(stored, ENTRY, "it")
     _origin(one["conditions"], CONDITIONS, "its conditions")
     names = list(one["samples_us"])
     contenders = list(one["outputs"])
@@ -142,9 +134,7 @@ def check_entry(one: object) -> None:
         bool(contenders) and names == [*contenders, *CONTROLS],
         f"samples of {names} for {contenders}, copy and empty",
     )
-    for output in one["outputs"].values():
-        jsonfile.expect(output, OUTPUT, "an output")
-    dtypes = {name: output["dtype"] for name, output in one["outputs"].items()}
+    dtypes = {name: output.dtype for name, output in one["outputs"].items()}
     _demand(len(set(dtypes.values())) == 1, f"contenders have different output dtypes: {dtypes}")
     _check_samples(one["samples_us"], "samples_us")
     if one["hosts_us"] is not None:
@@ -155,7 +145,11 @@ def check_entry(one: object) -> None:
         one["cache"] == "warm" or enough,
         "called cold, but the working set is not over three times the cache",
     )
-    _check_speeds(_result(one))
+    samples = _seconds(one.pop("samples_us"))
+    hosts = one.pop("hosts_us")
+    result = Result(**one, samples=samples, hosts=None if hosts is None else _seconds(hosts))
+    _check_speeds(result)
+    return result
 
 
 def _check_samples(samples: Mapping, where: str) -> None:

@@ -22,7 +22,7 @@ class Output:
     """What a contender returned: its dtype, and the largest error against the truth."""
 
     dtype: str
-    error: float | None  # None: no truth was given
+    error: int | float | None  # None: no truth was given
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ The settings go one way: arguments -> model -> training -> what is kept.
 """
 
 import math
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -14,7 +13,7 @@ from normcourse.training.contenders import build
 from normcourse.training.data import Data, digits
 from normcourse.training.looks import accuracy, by_depth, gradient_norm
 from normcourse.training.loop import Record, train
-from normcourse.training.records import KEY, NUDGE, WINDOW, key, plan
+from normcourse.training.records import NUDGE, WINDOW, Cell, Grid, Run, Sizes, plan
 
 PROBE = 256  # training samples that activations and gradients by depth are measured on
 GOAL = 0.9  # validation accuracy of the sources' convergence speed
@@ -29,39 +28,35 @@ class Arguments(NamedTuple):
     dtype: str
 
 
-def trial(settings: Mapping, cell: Mapping, data: Data | None = None) -> dict:
+def trial(grid: Grid, cell: Cell, data: Data | None = None) -> Run:
     """Do one run of a grid (again).
 
     Args:
-        settings: of a record.
-        cell: norm, phase, value, lr and seed; a stored run will do.
+        grid: the settings of a record.
+        cell: a stored run will do.
         data: None means the digits.
-    Returns: a run with the fields of the record; records.fields says what each of them is.
     Raises: ValueError (another default dtype than the grid's, other data).
     """
-    arguments = _arguments(settings, cell)
+    arguments = _arguments(grid, cell)
     if f"torch.{arguments.dtype}" != str(torch.get_default_dtype()):
         wanted = f"torch.set_default_dtype(torch.{arguments.dtype})"
         raise ValueError(f"The grid ran in {arguments.dtype}: call {wanted} before.")
     data = digits() if data is None else data
-    _check_sizes(settings["data"], data)
+    _check_sizes(grid.data, data)
     if arguments.model["build"] == "cnn":
         data = data.images()
-    model = build(arguments.model, cell["norm"], seed=cell["seed"], slope=arguments.slope)
-    if cell["phase"] == NUDGE:
-        nudge(model, cell["value"], cell["seed"])
+    model = build(arguments.model, cell.norm, seed=cell.seed, slope=arguments.slope)
+    if cell.phase == NUDGE and cell.value is not None:
+        nudge(model, int(cell.value), cell.seed)
     probe = (data.train_x[:PROBE], data.train_y[:PROBE])
     start = by_depth(model, *probe)
-    record = train(
-        model, data, lr=cell["lr"], seed=cell["seed"], watch=gradient_norm, **arguments.train
-    )
-    run = {name: cell.get(name) for name in KEY}
-    run |= _numbers(record, model, data)
-    if cell["phase"] == NUDGE:
-        run["validation"] = _counts(record, data)
-    if cell["phase"] == "final":
-        run |= _curves(record, data, start, by_depth(model, *probe))
-    return run
+    record = train(model, data, lr=cell.lr, seed=cell.seed, watch=gradient_norm, **arguments.train)
+    kept = _numbers(record, model, data)
+    if cell.phase not in ("final", NUDGE):
+        kept["validation"] = kept["validation"][-1:]
+    if cell.phase == "final":
+        kept |= _curves(record, start, by_depth(model, *probe))
+    return Run(**vars(cell.cell), **kept)
 
 
 def nudge(model: nn.Module, number: int, seed: int) -> None:
@@ -80,47 +75,47 @@ def nudge(model: nn.Module, number: int, seed: int) -> None:
             parameter.mul_(1 + steps * torch.finfo(parameter.dtype).eps)
 
 
-def all_runs(settings: Mapping, data: Data | None = None) -> list[dict]:
+def all_runs(grid: Grid, data: Data | None = None) -> list[Run]:
     """Do every run of a grid here and now: tuning runs first, then those with what they chose."""
-    runs: list[dict] = []
+    runs: list[Run] = []
     while True:
-        done = {key(run) for run in runs}
-        cells = [cell for cell in plan(settings, runs) if key(cell) not in done]
+        done = {run.cell for run in runs}
+        cells = [cell for cell in plan(grid, runs) if cell not in done]
         if not cells:
             return runs
-        runs.extend(trial(settings, cell, data) for cell in cells)
+        runs.extend(trial(grid, cell, data) for cell in cells)
 
 
-def same_verdict(live: Mapping, stored: Mapping, tolerance: int) -> bool:
+def same_verdict(live: Run, stored: Run, tolerance: int) -> bool:
     """Whether both diverged, or neither, with test_right at most tolerance apart."""
-    close = abs(live["test_right"] - stored["test_right"]) <= tolerance
-    return live["diverged"] == stored["diverged"] and close
+    close = abs(live.test_right - stored.test_right) <= tolerance
+    return live.diverged == stored.diverged and close
 
 
-def _arguments(settings: Mapping, cell: Mapping) -> Arguments:
+def _arguments(grid: Grid, cell: Cell) -> Arguments:
     """The grid's, with what the cell changes."""
-    model = dict(settings["model"])
-    how = dict(settings["train"])
+    model = dict(grid.model)
+    how = dict(grid.train)
     dtype = how.pop("dtype")
     slope = None
-    if cell["phase"] == "depth":
-        model["depth"] = cell["value"]
-    elif cell["phase"] == "batch_size":
-        how["batch_size"] = cell["value"]
-    elif cell["phase"] != NUDGE:  # a sweep over slopes, or one that is tuned; None: its own
-        slope = cell["value"]
+    if cell.phase == "depth":
+        model["depth"] = cell.value
+    elif cell.phase == "batch_size":
+        how["batch_size"] = cell.value
+    elif cell.phase != NUDGE:  # a sweep over slopes, or one that is tuned; None: its own
+        slope = cell.value
     return Arguments(model, slope, how, dtype)
 
 
-def _check_sizes(wanted: Mapping, data: Data) -> None:
-    parts = {"train": data.train_y, "validation": data.validation_y, "test": data.test_y}
-    sizes = {name: len(labels) for name, labels in parts.items()}
-    if any(wanted[name] != size for name, size in sizes.items()):
+def _check_sizes(wanted: Sizes, data: Data) -> None:
+    sizes = Sizes(wanted.name, len(data.train_y), len(data.validation_y), len(data.test_y))
+    if sizes != wanted:
         raise ValueError(f"The grid ran on {wanted}, and this data has {sizes}. Pass data=….")
 
 
 def _numbers(record: Record, model: nn.Module, data: Data) -> dict:
-    """What every run keeps."""
+    """What every run keeps, and validation at every look."""
+    total = len(data.validation_y)
     looks = zip(record.steps, record.validation_accuracy, strict=True)
     reached = [step for step, share in looks if share >= GOAL]
     norms = [norm for norm in record.watched if math.isfinite(norm)]
@@ -131,7 +126,7 @@ def _numbers(record: Record, model: nn.Module, data: Data) -> dict:
         "diverged": record.diverged,
         "loss": None if record.diverged else round(record.losses[-1], 5),
         "reached": reached[0] if reached else None,
-        "validation": _counts(record, data)[-1:],
+        "validation": [round(share * total) for share in record.validation_accuracy],
         "train_right": round(train_share * len(data.train_y)),
         "test_right": round(test_share * len(data.test_y)),
         "gradient_first": _short(record.watched[0]),
@@ -140,19 +135,14 @@ def _numbers(record: Record, model: nn.Module, data: Data) -> dict:
     }
 
 
-def _curves(record: Record, data: Data, start: tuple, end: tuple) -> dict:
+def _curves(record: Record, start: tuple, end: tuple) -> dict:
     """What the final runs keep besides."""
     return {
-        "validation": _counts(record, data),
         "losses": _window_means(record.losses),
         "gradients": _window_means(record.watched),
         "activations_by_depth": [_all_short(start[0]), _all_short(end[0])],
         "gradients_by_depth": [_all_short(start[1]), _all_short(end[1])],
     }
-
-
-def _counts(record: Record, data: Data) -> list[int]:
-    return [round(share * len(data.validation_y)) for share in record.validation_accuracy]
 
 
 def _window_means(values: list[float]) -> list[float | None]:

@@ -1,15 +1,16 @@
 """A grid small enough for a test: an MLP of 2 layers, 12 steps, 8 runs in all."""
 
 from normcourse import training
+from normcourse.training.records import Cell, Grid, Sizes, Sweep
 
 NAME = "small"
-DIGITS = {"name": "digits", "train": 1000, "validation": 397, "test": 400}
+DIGITS = Sizes("digits", train=1000, validation=397, test=400)
 RUNS = 8
 
 
 def small_grid(**changes):
     names = ("rms_norm", "dyisru")
-    return {
+    parts = {
         "data": DIGITS,
         "norms": {name: training.CONTENDERS[name].start for name in names},
         "model": {"build": "mlp", "depth": 2, "width": 8},
@@ -26,11 +27,12 @@ def small_grid(**changes):
         "tuning_seeds": [100],
         "seeds": [0],
         "sweeps": {
-            "depth": {"norms": ["rms_norm"], "values": [1], "seeds": [0]},
-            "slope": {"norms": ["dyisru"], "values": [2.0], "seeds": [0]},
+            "depth": Sweep(["rms_norm"], [1], [0]),
+            "slope": Sweep(["dyisru"], [2.0], [0]),
         },
-    } | changes
+    }
+    return Grid(**parts | changes)
 
 
 def cell(norm="rms_norm", phase="final", value=None, lr=0.01, seed=0):
-    return {"norm": norm, "phase": phase, "value": value, "lr": lr, "seed": seed}
+    return Cell(norm, phase, value, lr, seed)

@@ -60,10 +60,10 @@ def test_near_the_best_is_who_is_shown_to_be_and_not_who_may_be(monkeypatch):
 def test_a_comparison_is_that_of_the_stored_counts(trial):
     """Lesson 08's second way: the counts as the record has them, and no code of the trial."""
     counts = {}
-    for run in trial.records["residual"]["runs"]:
-        if run["phase"] == "final":
-            counts[run["norm"], run["seed"]] = run["test_right"]
-    seeds = trial.records["residual"]["settings"]["seeds"]
+    for run in trial.records["residual"].runs:
+        if run.phase == "final":
+            counts[run.norm, run.seed] = run.test_right
+    seeds = trial.records["residual"].settings.seeds
     a = torch.tensor([counts["dyt", seed] / 4 for seed in seeds], dtype=torch.float64)
     b = torch.tensor([counts["none", seed] / 4 for seed in seeds], dtype=torch.float64)
     assert trial.family["dyt", "none", "residual"] == measures.paired(a, b)

@@ -103,19 +103,17 @@ INTERVALS = {
 
 def choose(score, phase="tuning", pick=max):
     def student(runs):
-        rates = sorted({run["lr"] for run in runs})
+        rates = sorted({run.lr for run in runs})
         return pick(
             rates,
-            key=lambda rate: score(
-                [r for r in runs if r["lr"] == rate and phase in (r["phase"], "any")]
-            ),
+            key=lambda rate: score([r for r in runs if r.lr == rate and phase in (r.phase, "any")]),
         )
 
     return student
 
 
 def last(run):
-    return run["validation"][-1] if run["validation"] and not run["diverged"] else 0
+    return run.validation[-1] if run.validation and not run.diverged else 0
 
 
 def of_equals_the_higher(runs):
@@ -126,12 +124,12 @@ def of_equals_the_higher(runs):
 
 def best_count(runs):
     rate = solved("fair_rate")(runs)
-    return mean(last(run) for run in runs if run["lr"] == rate and run["phase"] == "tuning")
+    return mean(last(run) for run in runs if run.lr == rate and run.phase == "tuning")
 
 
 RATES = {
     "on the test digits": (
-        choose(lambda g: mean(r["test_right"] for r in g)),
+        choose(lambda g: mean(r.test_right for r in g)),
         "best on the TEST digits",
     ),
     "on the final seeds": (
@@ -142,40 +140,38 @@ RATES = {
     "best seed": (choose(lambda g: max(map(last, g))), "the best single seed"),
     "worst seed": (choose(lambda g: min(map(last, g))), "the best WORST seed"),
     "diverged not seen": (
-        choose(lambda g: mean(r["validation"][-1] if r["validation"] else 0 for r in g)),
+        choose(lambda g: mean(r.validation[-1] if r.validation else 0 for r in g)),
         "a diverged run counts as 0, whatever",
     ),
     "survivors": (
-        choose(lambda g: mean([r["validation"][-1] for r in g if not r["diverged"]] or [0])),
+        choose(lambda g: mean([r.validation[-1] for r in g if not r.diverged] or [0])),
         "rewards rates that diverge",
     ),
     "best moment": (
-        choose(lambda g: mean(0 if r["diverged"] else max(r["validation"]) for r in g)),
+        choose(lambda g: mean(0 if r.diverged else max(r.validation) for r in g)),
         "the best moment",
     ),
     "training digits": (
-        choose(lambda g: mean(r["train_right"] for r in g)),
+        choose(lambda g: mean(r.train_right for r in g)),
         "fits the TRAINING digits",
     ),
     "training loss": (
-        choose(lambda g: -mean(math.inf if r["loss"] is None else r["loss"] for r in g)),
+        choose(lambda g: -mean(math.inf if r.loss is None else r.loss for r in g)),
         "lowest training loss",
     ),
     "the higher of equals": (of_equals_the_higher, "take the lower"),
-    "the largest": (lambda runs: max(run["lr"] for run in runs), "the largest rate"),
+    "the largest": (lambda runs: max(run.lr for run in runs), "the largest rate"),
     "the count": (best_count, "return the rate that earned it"),
     "the first met of equals": (
         lambda runs: max(
-            {run["lr"]: 0 for run in runs},
-            key=lambda rate: mean(
-                last(r) for r in runs if (r["lr"], r["phase"]) == (rate, "tuning")
-            ),
+            {run.lr: 0 for run in runs},
+            key=lambda rate: mean(last(r) for r in runs if (r.lr, r.phase) == (rate, "tuning")),
         ),
         "take the lower",
     ),
     "sum": (choose(lambda g: sum(map(last, g))), "take the mean, no sum"),
     "always 0.003": (lambda runs: 0.003, "every call gives the result of the first one"),
-    "empty curve": (choose(lambda g: mean(r["validation"][-1] for r in g)), "raised IndexError"),
+    "empty curve": (choose(lambda g: mean(r.validation[-1] for r in g)), "raised IndexError"),
 }
 
 
@@ -195,9 +191,9 @@ def test_fair_rate(answer, message):
 
 def test_every_leak_prefers_a_rate_of_its_own():
     runs = check.made_up_runs()
-    rates = sorted({run["lr"] for run in runs})
+    rates = sorted({run.lr for run in runs})
     chosen = [
-        max(rates, key=lambda rate: score([run for run in runs if run["lr"] == rate]))
+        max(rates, key=lambda rate: score([run for run in runs if run.lr == rate]))
         for score in check.LEAKS.values()
     ]
     assert len({*chosen, 0.003, 0.005, max(rates)}) == len(check.LEAKS) + 3
@@ -604,9 +600,9 @@ class Rate:
 
     def __call__(self, runs):
         found = {}
-        for run in sorted(runs, key=lambda run: run["lr"]):
-            if run["phase"] == "tuning":
-                found.setdefault(run["lr"], []).append(last(run))
+        for run in sorted(runs, key=lambda run: run.lr):
+            if run.phase == "tuning":
+                found.setdefault(run.lr, []).append(last(run))
         return max(found, key=lambda rate: Fraction(sum(found[rate]), len(found[rate])))
 
 

@@ -4,13 +4,13 @@ import functools
 import json
 import os
 import sys
+from dataclasses import replace
 from unittest import mock
 
 import pytest
 import torch
 
 from normcourse import training
-from normcourse.training.records import BRIEF, CURVES, key
 from tests import full_disk
 from tests.course.small_grid import NAME, RUNS, small_grid
 from tools import experiments, other_maker
@@ -39,13 +39,11 @@ def alone():
     """The runs of a complete record, made by the library alone."""
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
-    settings, runs = small_grid(), []
-    while cells := [c for c in training.plan(settings, runs) if key(c) not in map(key, runs)]:
-        runs += [training.trial(settings, cell) for cell in cells]
+    grid = small_grid()
+    runs = training.all_runs(grid)
     torch.set_default_dtype(default)
-    cells = list(training.plan(settings, runs))
-    runs.sort(key=lambda run: [key(cell) for cell in cells].index(key(run)))
-    return runs
+    places = list(training.plan(grid, runs))
+    return sorted(runs, key=lambda run: places.index(run.cell))
 
 
 @pytest.fixture
@@ -53,9 +51,7 @@ def made(tool, alone, tmp_path):
     """The path of a complete record."""
     path = tmp_path / f"{NAME}.json"
     record = tool.load(path, NAME, tool.GRIDS[NAME])
-    record["runs"] = list(alone)
-    record["seconds"] = 9.0
-    tool.save(path, record)
+    tool.save(path, replace(record, runs=list(alone), seconds=9.0))
     return path
 
 
@@ -63,15 +59,13 @@ def test_the_record_says_how_it_was_made(tool, alone, tmp_path, capsys):
     assert run(tool, tmp_path) == 0
     assert f"{RUNS} runs done, 0 were there" in capsys.readouterr().out
     record = training.load_record(tmp_path / f"{NAME}.json")
-    assert record["runs"] == alone
-    assert record["experiment"] == NAME and record["command"].startswith("make experiments")
-    assert set(record["versions"]) == {"python", "torch", "numpy", "platform"}
-    assert record["cpu"]["instructions"] == torch.backends.cpu.get_cpu_capability()
-    assert record["cpu"]["model"] and record["cpu"]["mkl"]
-    assert 0 < record["seconds"] < 600
-    assert record["settings"] == small_grid()
-    for one in record["runs"]:
-        assert set(one) == {*BRIEF, *(CURVES if one["phase"] == "final" else ())}
+    assert record.runs == alone
+    assert record.experiment == NAME and record.command.startswith("make experiments")
+    assert set(record.versions) == {"python", "torch", "numpy", "platform"}
+    assert record.cpu.instructions == torch.backends.cpu.get_cpu_capability()
+    assert record.cpu.model and record.cpu.mkl
+    assert 0 < record.seconds < 600
+    assert record.settings == small_grid()
     assert [path.name for path in tmp_path.iterdir()] == [f"{NAME}.json"]
 
 
@@ -136,9 +130,8 @@ def test_an_interrupted_command_keeps_what_is_done_and_goes_on(
 
 
 def test_runs_that_come_in_another_order_give_the_same_file(tool, alone, made):
-    whole, record = made.read_bytes(), json.loads(made.read_text("utf-8"))
-    record["runs"].reverse()
-    tool.save(made, record)
+    whole, record = made.read_bytes(), training.load_record(made)
+    tool.save(made, replace(record, runs=record.runs[::-1]))
     assert made.read_bytes() == whole
 
 
@@ -147,7 +140,7 @@ def test_a_write_that_fails_leaves_the_former_record(tool, made, monkeypatch):
 
     monkeypatch.setattr(*full_disk.FULL)
     with pytest.raises(OSError, match="No space"):
-        tool.save(made, json.loads(before))
+        tool.save(made, training.load_record(made))
     assert made.read_bytes() == before
     assert list(made.parent.iterdir()) == [made]  # nor a half of the new one
 
@@ -167,15 +160,15 @@ def test_a_full_disk_is_named_in_one_sentence_and_what_is_done_stays(
 
 
 def test_a_grid_that_grew_goes_on_with_the_runs_that_are_there(tool, made, monkeypatch):
-    before = json.loads(made.read_text("utf-8"))["runs"]
-    grown = small_grid(seeds=[0, 1])
-    grown["norms"] = grown["norms"] | {"none": training.CONTENDERS["none"].start}
+    before = training.load_record(made).runs
+    norms = small_grid().norms | {"none": training.CONTENDERS["none"].start}
+    grown = small_grid(seeds=[0, 1], norms=norms)
     monkeypatch.setattr(tool, "GRIDS", {NAME: grown})
     assert run(tool, made.parent) == 0
     record = training.load_record(made)
-    assert record["settings"] == grown
-    assert len(record["runs"]) == len(before) + 2 + 4  # a seed of two norms; a third norm
-    assert all(one in record["runs"] for one in before)
+    assert record.settings == grown
+    assert len(record.runs) == len(before) + 2 + 4  # a seed of two norms; a third norm
+    assert all(one in record.runs for one in before)
 
 
 SHRUNK = {"seeds": [1], "rates": [0.01, 0.03], "sweeps": {}, "tuning_seeds": [101]}
@@ -249,14 +242,14 @@ def test_runs_of_two_machines_are_not_mixed(tool, made, capsys, changes):
     assert ("ATEN_CPU_CAPABILITY=sse9" in error) == ("instructions" in value)
     assert made.read_bytes() == before
     assert run(tool, made.parent, "--fresh", NAME) == 0
-    assert training.load_record(made)[part] != json.loads(before)[part]
+    assert json.loads(made.read_text("utf-8"))[part] != json.loads(before)[part]
 
 
 def test_the_name_of_the_cpu_decides_nothing(tool, made):
     shorten(made, 1, cpu={"model": "of another maker"})
     assert run(tool, made.parent) == 0
-    model = tool.cpu()["model"]
-    assert training.load_record(made)["cpu"]["model"] == f"of another maker, {model}"
+    model = tool.cpu().model
+    assert training.load_record(made).cpu.model == f"of another maker, {model}"
 
 
 WRONG = {

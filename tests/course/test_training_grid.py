@@ -2,6 +2,8 @@
 
 import json
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ from torch.nn import functional as F
 from normcourse import draw, training
 from normcourse.training import trials
 from normcourse.training.contenders import CAP, GROUPS
-from normcourse.training.records import BRIEF, CURVES, WINDOW, key
+from normcourse.training.records import CURVES, WINDOW, Run, Sizes, Sweep
 from normlib import functional, layers
 from tests.course.small_grid import cell, small_grid
 
@@ -200,31 +202,32 @@ def test_a_trial_repeats_and_measures_what_the_loop_did(data):
     settings, one = small_grid(), cell(lr=0.03)
     found = training.trial(settings, one)
     assert found == training.trial(settings, found, data)
-    assert list(found) == [*BRIEF, *CURVES]
-    model = training.build(settings["model"], "rms_norm", seed=0)
+    assert found.cell == one
+    model = training.build(settings.model, "rms_norm", seed=0)
     start = training.by_depth(model, data.train_x[:256], data.train_y[:256])
     norms = []
 
     def watch(model):
         norms.append(sum(p.grad.square().sum().item() for p in model.parameters()) ** 0.5)
 
-    how = {name: value for name, value in settings["train"].items() if name != "dtype"}
+    how = {name: value for name, value in settings.train.items() if name != "dtype"}
     run = training.train(model, data, lr=0.03, seed=0, watch=watch, **how)
     near = {"rel_tol": 1e-3}  # four digits are stored
-    assert math.isclose(found["gradient_first"], norms[0], **near)
-    assert math.isclose(found["gradient_mean"], sum(norms) / 12, **near)
-    assert math.isclose(found["gradient_largest"], max(norms), **near)
-    assert math.isclose(found["losses"][0], sum(run.losses[:WINDOW]) / WINDOW, **near)
-    assert len(found["losses"]) == len(found["gradients"]) == 1
-    assert found["loss"] == round(run.losses[-1], 5) and found["validation"] == [
+    assert math.isclose(found.gradient_first, norms[0], **near)
+    assert math.isclose(found.gradient_mean, sum(norms) / 12, **near)
+    assert math.isclose(found.gradient_largest, max(norms), **near)
+    assert math.isclose(found.losses[0], sum(run.losses[:WINDOW]) / WINDOW, **near)
+    assert len(found.losses) == len(found.gradients) == 1
+    assert found.loss == round(run.losses[-1], 5) and found.validation == [
         round(397 * share) for share in run.validation_accuracy
     ]
-    brief = training.trial(settings, one | {"phase": "tuning"}, data)
-    assert list(brief) == list(BRIEF) and brief["validation"] == found["validation"][-1:]
+    brief = training.trial(settings, replace(one, phase="tuning"), data)
+    assert all(getattr(brief, name) is None for name in CURVES)
+    assert brief.validation == found.validation[-1:]
     for x, y, name in ((data.train_x, data.train_y, "train"), (data.test_x, data.test_y, "test")):
-        assert found[f"{name}_right"] == (model(x).argmax(1) == y).sum()
+        assert getattr(found, f"{name}_right") == (model(x).argmax(1) == y).sum()
     for stored, now in zip(
-        (found["activations_by_depth"], found["gradients_by_depth"]), start, strict=True
+        (found.activations_by_depth, found.gradients_by_depth), start, strict=True
     ):
         torch.testing.assert_close(torch.tensor(stored[0]), torch.tensor(now), rtol=1e-3, atol=0.0)
         assert stored[1] != stored[0]
@@ -277,17 +280,18 @@ def test_a_sweep_changes_one_thing(data, monkeypatch):
 def test_the_speed_is_the_first_look_at_ninety_percent(data, monkeypatch):
     shares = iter([0.899, 0.9, 0.95])
     monkeypatch.setattr("normcourse.training.loop.accuracy", lambda *_: next(shares))
-    assert training.trial(small_grid(), cell(), data)["reached"] == 10
+    assert training.trial(small_grid(), cell(), data).reached == 10
     shares = iter([0.1, 0.2, 0.3])
-    assert training.trial(small_grid(), cell(), data)["reached"] is None
+    assert training.trial(small_grid(), cell(), data).reached is None
 
 
 def test_a_run_that_diverges_is_a_record_without_numbers_that_are_none(data):
-    settings = small_grid()
-    settings["train"]["optimizer"], settings["norms"] = "sgd", {"none": "no norm"}
+    settings = small_grid(norms={"none": "no norm"})
+    settings.train["optimizer"] = "sgd"
     found = training.trial(settings, cell("none", lr=1e200), data)
-    assert found["diverged"] and found["loss"] is None and found["losses"] == []
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found.diverged and found.loss is None and found.losses == []
+    stored = json.loads(json.dumps(vars(found), allow_nan=False))
+    assert Run(**stored) == found
 
 
 def test_a_slope_that_is_tuned_is_the_start_of_tuning_and_final_runs(data, monkeypatch):
@@ -309,16 +313,17 @@ def test_another_dtype_or_other_data_is_refused(data):
     with pytest.raises(ValueError, match=r"ran in float64: call torch.set_default_dtype"):
         training.trial(small_grid(), cell())
     torch.set_default_dtype(torch.float64)
-    other = small_grid(data={"name": "others", "train": 45, "validation": 5, "test": 10})
+    other = small_grid(data=Sizes("others", train=45, validation=5, test=10))
     with pytest.raises(ValueError, match=r"The grid ran on .*others.*, and this data has"):
         training.trial(other, cell(), data)
 
 
 def test_the_verdict_is_divergence_and_the_test_count_within_the_tolerance():
-    stored = {"diverged": False, "test_right": 360}
-    for live, same in ((363, True), (357, True), (364, False), (356, False)):
-        assert training.same_verdict({"diverged": False, "test_right": live}, stored, 3) is same
-    assert not training.same_verdict({"diverged": True, "test_right": 360}, stored, 3)
+    stored = SimpleNamespace(diverged=False, test_right=360)
+    for right, same in ((363, True), (357, True), (364, False), (356, False)):
+        live = SimpleNamespace(diverged=False, test_right=right)
+        assert training.same_verdict(live, stored, 3) is same
+    assert not training.same_verdict(SimpleNamespace(diverged=True, test_right=360), stored, 3)
 
 
 def test_layers_that_normalize_have_the_same_eps():
@@ -332,8 +337,8 @@ def test_layers_that_normalize_have_the_same_eps():
 def test_all_runs_are_the_plans_with_the_choice_that_they_led_to(data):
     settings = small_grid(norms={"rms_norm": "eps 1e-5"}, sweeps={})
     runs = training.all_runs(settings, data)
-    assert [key(run) for run in runs] == [key(one) for one in training.plan(settings, runs)]
-    assert [run["phase"] for run in runs] == ["tuning", "tuning", "final"]
+    assert [run.cell for run in runs] == list(training.plan(settings, runs))
+    assert [run.phase for run in runs] == ["tuning", "tuning", "final"]
     assert runs[2] == training.trial(settings, runs[2], data)
 
 
@@ -362,9 +367,9 @@ def test_a_nudge_moves_weights_by_two_units_at_most_and_is_the_same_at_each_call
 def test_a_nudged_run_is_the_final_one_from_moved_weights_with_all_its_looks(data, monkeypatch):
     settings = small_grid()
     nudged = training.trial(settings, cell(phase=training.NUDGE, value=3, lr=0.1), data)
-    assert set(nudged) == set(BRIEF) and nudged["value"] == 3
+    assert nudged.cell == cell(phase=training.NUDGE, value=3, lr=0.1)
     final = training.trial(settings, cell(lr=0.1), data)
-    assert len(nudged["validation"]) == len(final["validation"]) == 3
+    assert len(nudged.validation) == len(final.validation) == 3
     assert training.same_verdict(nudged, final, 2)  # nothing is chaotic in twelve steps
 
     def silence(model, number, seed):
@@ -374,24 +379,27 @@ def test_a_nudged_run_is_the_final_one_from_moved_weights_with_all_its_looks(dat
 
     monkeypatch.setattr(trials, "nudge", silence)
     silenced = training.trial(settings, cell(phase=training.NUDGE, value=3, lr=0.1), data)
-    assert silenced["validation"] != nudged["validation"]
+    assert silenced.validation != nudged.validation
 
 
 def test_nudged_runs_come_by_nudge_and_seed():
-    wanted = {"norms": ["rms_norm"], "values": [0, 1], "seeds": [0, 5]}
-    settings = small_grid(sweeps={training.NUDGE: wanted})
-    tuning = [
-        cell(phase="tuning", lr=lr, seed=100) | {"validation": [lr], "diverged": False}
-        for lr in settings["rates"]
-    ]
-    cells = [one for one in training.plan(settings, tuning) if one["phase"] == training.NUDGE]
-    assert {one["lr"] for one in cells} == {0.1}  # the tuned one
-    record = {"settings": settings, "runs": cells[::-1]}
-    found = training.nudged(record, "rms_norm")
-    assert [[(run["value"], run["seed"]) for run in runs] for runs in found] == [
+    def cells(lr):
+        wanted = Sweep(["rms_norm"], [0, 1], [0, 5], lr)
+        settings = small_grid(norms={"rms_norm": "-"}, sweeps={training.NUDGE: wanted})
+        tuned = [
+            SimpleNamespace(**vars(one), cell=one, validation=[one.lr], diverged=False)
+            for one in training.plan(settings, [])
+        ]
+        plan = training.plan(settings, tuned)
+        return settings, [one for one in plan if one.phase == training.NUDGE]
+
+    settings, found = cells(lr=None)
+    assert {one.lr for one in found} == {0.1}  # the tuned one
+    record = SimpleNamespace(settings=settings, runs=found[::-1])
+    repeats = training.nudged(record, "rms_norm")
+    assert [[(run.value, run.seed) for run in runs] for runs in repeats] == [
         [(0, 0), (0, 5)],
         [(1, 0), (1, 5)],
     ]
-    wanted["lr"] = 0.01
-    cells = [one for one in training.plan(settings, tuning) if one["phase"] == training.NUDGE]
-    assert {one["lr"] for one in cells} == {0.01}
+    _, found = cells(lr=0.01)
+    assert {one.lr for one in found} == {0.01}

@@ -1,12 +1,13 @@
 """records.py: the plan of a grid, the chosen rate, and which files are refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from normcourse import training
-from normcourse.training.records import BRIEF, CURVES, HEAD, key
+from normcourse import jsonfile, training
+from normcourse.training.records import CURVES, Machine, Run, TrainingRecord
 from tests.course.small_grid import NAME, RUNS, cell, small_grid
 from tools import grids
 
@@ -14,30 +15,36 @@ ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "notebooks/records"
 
 
-def made_up(one, right):
+def made_up(one, right, **changes):
     """A run as a record stores it, without training."""
-    numbers = dict.fromkeys(BRIEF, 1.0) | {
-        "diverged": False,
-        "validation": [right],
-        "reached": None,
-    }
-    curves = {name: [] for name in CURVES} if one["phase"] == "final" else {}
-    return numbers | {"train_right": 900, "test_right": right} | curves | one
+    curves = {name: [] for name in CURVES} if one.phase == "final" else {}
+    numbers = {"diverged": False, "loss": 1.0, "reached": None, "validation": [right]}
+    numbers |= {"train_right": 900, "test_right": right}
+    numbers |= dict.fromkeys(("gradient_first", "gradient_mean", "gradient_largest"), 1.0)
+    return Run(**vars(one.cell), **numbers | curves | changes)
 
 
 @pytest.fixture
-def record():
-    """A complete one, in which the higher rate is better."""
-    settings = small_grid()
+def complete():
+    """A record in which the higher rate is better."""
+    grid = small_grid()
     runs = []
     for _ in range(2):  # tuning first: the plan of the others needs it
-        todo = [one for one in training.plan(settings, runs) if key(one) not in map(key, runs)]
-        runs += [made_up(one, 200 + round(1000 * one["lr"])) for one in todo]
-    places = [key(one) for one in training.plan(settings, runs)]
-    runs.sort(key=lambda run: places.index(key(run)))
-    cpu = {"model": "a CPU", "instructions": "AVX2", "mkl": "no MKL"}
-    values = (NAME, "make experiments", "2026-01-01", {"torch": "2"}, cpu, 1.5, settings, runs)
-    return json.loads(json.dumps(dict(zip(HEAD, values, strict=True))))
+        done = {run.cell for run in runs}
+        todo = [one for one in training.plan(grid, runs) if one not in done]
+        runs += [made_up(one, 200 + round(1000 * one.lr)) for one in todo]
+    places = list(training.plan(grid, runs))
+    runs.sort(key=lambda run: places.index(run.cell))
+    cpu = Machine("a CPU", "AVX2", "no MKL")
+    origin = ("make experiments", "2026-01-01", {"torch": "2"}, cpu, 1.5)
+    return TrainingRecord(NAME, *origin, grid, runs)
+
+
+@pytest.fixture
+def stored(complete, tmp_path):
+    """The same as JSON has it."""
+    jsonfile.write(tmp_path / "whole.json", vars(complete))
+    return json.loads((tmp_path / "whole.json").read_text("utf-8"))
 
 
 def write(record, folder):
@@ -46,66 +53,73 @@ def write(record, folder):
     return path
 
 
-def test_final_runs_and_sweeps_follow_the_tuning_at_the_rate_it_chose(record):
-    settings = small_grid()
-    first = list(training.plan(settings, []))
-    assert [(one["norm"], one["lr"]) for one in first] == [
+def test_final_runs_and_sweeps_follow_the_tuning_at_the_rate_it_chose(complete):
+    grid = small_grid()
+    first = list(training.plan(grid, []))
+    assert [(one.norm, one.lr) for one in first] == [
         (norm, lr) for norm in ("rms_norm", "dyisru") for lr in (0.01, 0.1)
     ]
-    assert {one["phase"] for one in first} == {"tuning"}
-    half = [run for run in record["runs"] if run["norm"] == "rms_norm" and run["phase"] == "tuning"]
-    assert [key(one) for one in training.plan(settings, half)][2:4] == [
-        key(cell(lr=0.1)),
-        key(cell(phase="depth", value=1, lr=0.1)),
+    assert {one.phase for one in first} == {"tuning"}
+    half = [run for run in complete.runs if (run.norm, run.phase) == ("rms_norm", "tuning")]
+    assert list(training.plan(grid, half))[2:4] == [
+        cell(lr=0.1),
+        cell(phase="depth", value=1, lr=0.1),
     ]
-    whole = list(training.plan(settings, record["runs"]))
+    whole = list(training.plan(grid, complete.runs))
     assert len(whole) == RUNS
-    assert key(whole[-1]) == key(cell("dyisru", "slope", 2.0, 0.1))
+    assert whole[-1] == cell("dyisru", "slope", 2.0, 0.1)
 
 
 def test_the_rate_is_the_best_of_the_tuning_runs_and_the_lower_of_equals():
-    settings = small_grid()
+    grid = small_grid()
 
-    def runs(*shares, phase="tuning"):
-        pairs = zip(settings["rates"], shares, strict=True)
-        run = {"norm": "dyisru", "phase": phase, "value": None, "diverged": False}
-        return [run | {"lr": rate, "validation": [1.0, share]} for rate, share in pairs]
+    def runs(*counts, phase="tuning", lost=()):
+        pairs = zip(grid.rates, counts, strict=True)
+        cells = [(cell("dyisru", phase, lr=rate), count) for rate, count in pairs]
+        return [
+            made_up(one, 0, diverged=one.lr in lost, validation=[1, count] if count else [])
+            for one, count in cells
+        ]
 
     def tuned(found):
-        return training.tuned(settings, found, "dyisru").lr
+        return training.tuned(grid, found, "dyisru").lr
 
-    assert tuned(runs(0.5, 0.6)) == 0.1
-    assert tuned(runs(0.5, 0.5)) == 0.01
-    assert tuned(runs(0.6, 0.5) + runs(0.0, 1.0, phase="final")) == 0.01
-    assert tuned([run | {"diverged": run["lr"] == 0.1} for run in runs(0.5, 0.6)]) == 0.01
-    assert (
-        tuned([run | {"validation": run["validation"] * (run["lr"] < 0.1)} for run in runs(0, 1)])
-        == 0.01
-    )
+    assert tuned(runs(5, 6)) == 0.1
+    assert tuned(runs(5, 5)) == 0.01
+    assert tuned(runs(6, 5) + runs(1, 9, phase="final")) == 0.01
+    assert tuned(runs(5, 6, lost=[0.1])) == 0.01
+    assert tuned(runs(1, None)) == 0.01
 
 
 def test_a_slope_is_tuned_with_the_rate_and_kept_by_the_final_runs():
     slopes = [0.2, 1.0]
-    settings = small_grid(norms={"dyt_tuned": "-"}, slopes={"dyt_tuned": slopes}, sweeps={})
-    tuning = list(training.plan(settings, []))
-    starts = [(one["lr"], one["value"]) for one in tuning]
+    grid = small_grid(norms={"dyt_tuned": "-"}, slopes={"dyt_tuned": slopes}, sweeps={})
+    tuning = list(training.plan(grid, []))
+    starts = [(one.lr, one.value) for one in tuning]
     assert starts == [(0.01, 0.2), (0.01, 1.0), (0.1, 0.2), (0.1, 1.0)]
-    assert {one["phase"] for one in tuning} == {"tuning"}
+    assert {one.phase for one in tuning} == {"tuning"}
     best = (0.01, 1.0)
-    runs = [made_up(one, 300 if (one["lr"], one["value"]) == best else 200) for one in tuning]
-    assert training.tuned(settings, runs, "dyt_tuned") == best
-    finals = list(training.plan(settings, runs))[4:]
-    assert [key(one) for one in finals] == [key(cell("dyt_tuned", "final", 1.0, 0.01))]
+    runs = [made_up(one, 300 if (one.lr, one.value) == best else 200) for one in tuning]
+    assert training.tuned(grid, runs, "dyt_tuned") == best
+    finals = list(training.plan(grid, runs))[4:]
+    assert finals == [cell("dyt_tuned", "final", 1.0, 0.01)]
 
 
-def test_a_complete_record_is_loaded_as_it_stands(record, tmp_path):
-    assert training.load_record(write(record, tmp_path)) == record
+def test_a_complete_record_is_loaded_as_it_stands(complete, stored, tmp_path):
+    assert training.load_record(write(stored, tmp_path)) == complete
 
 
-def test_runs_that_lack_are_refused_unless_asked_for(record, tmp_path):
-    record["runs"].pop()
-    path = write(record, tmp_path)
-    assert training.load_record(path, complete=False) == record
+def test_what_is_parsed_is_frozen(complete):
+    for part in (complete, complete.settings, complete.cpu, complete.runs[0]):
+        with pytest.raises(AttributeError):
+            part.seed = 7
+
+
+def test_runs_that_lack_are_refused_unless_asked_for(complete, stored, tmp_path):
+    stored["runs"].pop()
+    path = write(stored, tmp_path)
+    runs = complete.runs[:-1]
+    assert training.load_record(path, complete=False) == replace(complete, runs=runs)
     with pytest.raises(
         training.RecordError, match=r"lacks at least 1 runs. `make experiments` goes on"
     ):
@@ -136,9 +150,24 @@ DAMAGES = {
         lambda r: r.update(seconds="3 s"),
         'it has seconds "3 s", expected int | float',
     ),
-    "settings as text": (lambda r: r.update(settings="all"), 'settings "all", expected dict'),
+    "settings as text": (
+        lambda r: r.update(settings="all"),
+        'its settings is "all", expected a JSON object',
+    ),
     "settings without rates": (lambda r: r["settings"].pop("rates"), "missing or unknown: rates"),
-    "no data": (lambda r: r["settings"].update(data=None), "has data null, expected dict"),
+    "no data": (
+        lambda r: r["settings"].update(data=None),
+        "its data is null, expected a JSON object",
+    ),
+    "no rates": (lambda r: r["settings"].update(rates=[]), "runs are not of its plan"),
+    "a rate as text": (
+        lambda r: r["settings"].update(rates=[0.01, "high"]),
+        'its settings has rates[1] "high", expected int | float',
+    ),
+    "a sweep without values": (
+        lambda r: r["settings"]["sweeps"]["depth"].pop("values"),
+        "its sweeps[depth] has fields that are missing or unknown: values",
+    ),
     "another start": (
         lambda r: r["settings"]["norms"].update(dyisru="c 1"),
         "its dyisru (c 1) is not ours",
@@ -149,23 +178,38 @@ DAMAGES = {
     ),
     "half a run": (
         lambda r: r["runs"][0].pop("loss"),
-        "a run has fields that are missing or unknown: loss",
+        "its runs[0] has fields that are missing or unknown: loss",
     ),
-    "curves cut": (lambda r: r["runs"][2].pop("losses"), "missing or unknown: losses"),
-    "a run of another kind": (lambda r: r["runs"].append([1]), "a run is no JSON object"),
+    "curves cut": (
+        lambda r: r["runs"][2].pop("losses"),
+        "losses missing in Cell(norm='rms_norm', phase='final'",
+    ),
+    "a run of another kind": (
+        lambda r: r["runs"].append([1]),
+        "its runs[8] is [1], expected a JSON object",
+    ),
     "a run twice": (lambda r: r["runs"].append(r["runs"][0]), "a run is there twice"),
     "401 of 400": (change(test_right=401), "test_right 401 of 400"),
-    "half a digit": (change(test_right=0.5), "a run has test_right 0.5, expected int"),
+    "half a digit": (change(test_right=0.5), "its runs[0] has test_right 0.5, expected int"),
     "more than the training set": (change(train_right=1001), "train_right 1001 of 1000"),
-    "398 of 397": (change(validation=[398]), "validation [398]"),
-    "a verdict as text": (change(diverged="no"), 'a run has diverged "no", expected bool'),
-    "a verdict as number": (change(diverged=0), "a run has diverged 0, expected bool"),
-    "a count as verdict": (change(test_right=True), "a run has test_right true, expected int"),
-    "a loss as text": (change(loss="low"), 'a run has loss "low", expected int | float | null'),
-    "nothing right": (change(test_right=None), "a run has test_right null, expected int"),
-    "nothing looked at": (change(validation=None), "a run has validation null, expected list"),
-    "half a look": (change(validation=[None]), "validation [None] of 397"),
-    "no norm": (change(norm=None), "a run has norm null, expected str"),
+    "398 of 397": (change(validation=[398]), "validation 398 of 397 in Cell(norm="),
+    "a verdict as text": (change(diverged="no"), 'its runs[0] has diverged "no", expected bool'),
+    "a verdict as number": (change(diverged=0), "its runs[0] has diverged 0, expected bool"),
+    "a count as verdict": (
+        change(test_right=True),
+        "its runs[0] has test_right true, expected int",
+    ),
+    "a loss as text": (
+        change(loss="low"),
+        'its runs[0] has loss "low", expected int | float | null',
+    ),
+    "nothing right": (change(test_right=None), "its runs[0] has test_right null, expected int"),
+    "nothing looked at": (
+        change(validation=None),
+        "its runs[0] has validation null, expected list[int]",
+    ),
+    "half a look": (change(validation=[None]), "its runs[0] has validation[0] null, expected int"),
+    "no norm": (change(norm=None), "its runs[0] has norm null, expected str"),
     "no number": (change(loss=float("nan")), "NaN is no number"),
     "another rate": (change(lr=0.5), "runs are not of its plan"),
     "another seed": (lambda r: r["runs"][2].update(seed=9), "1 runs are not of its plan"),
@@ -177,10 +221,10 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage, message", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_or_foreign_record_is_refused_by_what_is_wrong(record, tmp_path, damage, message):
-    damage(record)
+def test_a_damaged_or_foreign_record_is_refused_by_what_is_wrong(stored, tmp_path, damage, message):
+    damage(stored)
     with pytest.raises(training.RecordError) as caught:
-        training.load_record(write(record, tmp_path), complete=False)
+        training.load_record(write(stored, tmp_path), complete=False)
     text = str(caught.value)
     assert (
         message in text and f"{NAME}.json is damaged" in text and f"Move {NAME}.json away" in text
@@ -195,14 +239,14 @@ def test_what_is_no_record_is_refused(tmp_path, text):
         training.load_record(write(text, tmp_path))
 
 
-def test_a_sweep_has_its_runs_and_the_grids_own_value(record):
-    depth = training.sweep(record, "depth")
+def test_a_sweep_has_its_runs_and_the_grids_own_value(complete):
+    depth = training.sweep(complete, "depth")
     assert list(depth) == [("rms_norm", 1), ("rms_norm", 2)]  # 2 is the model's own: the final run
-    assert [run["phase"] for runs in depth.values() for run in runs] == ["depth", "final"]
-    assert list(training.sweep(record, "slope")) == [("dyisru", 2.0)]
-    rates = training.sweep(record, "lr")
+    assert [run.phase for runs in depth.values() for run in runs] == ["depth", "final"]
+    assert list(training.sweep(complete, "slope")) == [("dyisru", 2.0)]
+    rates = training.sweep(complete, "lr")
     assert list(rates) == [(norm, lr) for norm in ("rms_norm", "dyisru") for lr in (0.01, 0.1)]
-    assert {run["phase"] for runs in rates.values() for run in runs} == {"tuning"}
+    assert {run.phase for runs in rates.values() for run in runs} == {"tuning"}
 
 
 OF_GRIDS = (
@@ -222,7 +266,7 @@ def test_every_grid_has_a_stored_record():
 
 
 def test_all_records_together_take_two_hours_at_most_on_two_cores():
-    seconds = [training.load_record(RECORDS / f"{name}.json")["seconds"] for name in STORED]
+    seconds = [training.load_record(RECORDS / f"{name}.json").seconds for name in STORED]
     assert min(seconds) > 0
     assert sum(seconds) <= 2 * 2 * 60 * 60
 
@@ -230,14 +274,12 @@ def test_all_records_together_take_two_hours_at_most_on_two_cores():
 @pytest.mark.parametrize("name", STORED)
 def test_the_stored_records_are_complete_and_of_these_grids(name):
     record = training.load_record(RECORDS / f"{name}.json")
-    settings = record["settings"]
-    assert record["command"] == f"make experiments (python -m tools.experiments {name})"
-    assert record["experiment"] == name and settings == json.loads(json.dumps(grids.GRIDS[name]))
-    assert [key(run) for run in record["runs"]] == [
-        key(c) for c in training.plan(settings, record["runs"])
-    ]
-    assert len(settings["seeds"]) in (5, 10)
-    assert not set(settings["seeds"]) & set(settings["tuning_seeds"])
+    grid = record.settings
+    assert record.command == f"make experiments (python -m tools.experiments {name})"
+    assert record.experiment == name and grid == grids.GRIDS[name]
+    assert [run.cell for run in record.runs] == list(training.plan(grid, record.runs))
+    assert len(grid.seeds) in (5, 10)
+    assert not set(grid.seeds) & set(grid.tuning_seeds)
     assert (RECORDS / f"{name}.json").stat().st_size < 300_000
 
 
@@ -250,9 +292,7 @@ TOLERANCE = 2
 @pytest.mark.usefixtures("float64_as_in_the_lessons")
 def test_a_run_of_a_stored_record_gives_the_same_verdict_again():
     record = training.load_record(RECORDS / "capstone_mlp.json")
-    stored = next(
-        run for run in record["runs"] if run["phase"] == "final" and run["norm"] == "rms_norm"
-    )
-    live = training.trial(record["settings"], stored)
-    assert live.keys() == stored.keys()
+    stored = next(run for run in record.runs if run.phase == "final" and run.norm == "rms_norm")
+    live = training.trial(record.settings, stored)
+    assert live.cell == stored.cell
     assert training.same_verdict(live, stored, TOLERANCE)
