@@ -206,7 +206,7 @@ DAMAGES = {
     "nothing right": (change(test_right=None), "its runs[0] has test_right null, expected int"),
     "nothing looked at": (
         change(validation=None),
-        "its runs[0] has validation null, expected list[int]",
+        "its runs[0] has validation null, expected list",
     ),
     "half a look": (change(validation=[None]), "its runs[0] has validation[0] null, expected int"),
     "no norm": (change(norm=None), "its runs[0] has norm null, expected str"),
