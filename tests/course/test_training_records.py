@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from normcourse import jsonfile, training
-from normcourse.training.records import CURVES, Machine, Run, TrainingRecord
+from normcourse.training.records import CURVES, Machine, Run, Sweep, TrainingRecord
 from tests.course.small_grid import NAME, RUNS, cell, small_grid
 from tools import grids
 
@@ -184,6 +184,7 @@ DAMAGES = {
         lambda r: r["runs"][2].pop("losses"),
         "losses missing in Cell(norm='rms_norm', phase='final'",
     ),
+    "a field of another program": (change(colour="red"), "missing or unknown: colour"),
     "a run of another kind": (
         lambda r: r["runs"].append([1]),
         "its runs[8] is [1], expected a JSON object",
@@ -243,6 +244,9 @@ def test_a_sweep_has_its_runs_and_the_grids_own_value(complete):
     depth = training.sweep(complete, "depth")
     assert list(depth) == [("rms_norm", 1), ("rms_norm", 2)]  # 2 is the model's own: the final run
     assert [run.phase for runs in depth.values() for run in runs] == ["depth", "final"]
+    other = replace(complete.settings, sweeps={"depth": Sweep(["rms_norm"], [1], [9])})
+    without = training.sweep(replace(complete, settings=other), "depth")
+    assert list(without) == [("rms_norm", 1)]  # the final run has another seed
     assert list(training.sweep(complete, "slope")) == [("dyisru", 2.0)]
     rates = training.sweep(complete, "lr")
     assert list(rates) == [(norm, lr) for norm in ("rms_norm", "dyisru") for lr in (0.01, 0.1)]
@@ -272,8 +276,10 @@ def test_all_records_together_take_two_hours_at_most_on_two_cores():
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_the_stored_records_are_complete_and_of_these_grids(name):
+def test_the_stored_records_are_complete_and_of_these_grids(name, tmp_path):
     record = training.load_record(RECORDS / f"{name}.json")
+    jsonfile.write(tmp_path / "again.json", vars(record))
+    assert (tmp_path / "again.json").read_bytes() == (RECORDS / f"{name}.json").read_bytes()
     grid = record.settings
     assert record.command == f"make experiments (python -m tools.experiments {name})"
     assert record.experiment == name and grid == grids.GRIDS[name]
