@@ -133,16 +133,14 @@ def moved(name):
         with count_traffic() as forward:
             y, mean, rstd = rows.norm_forward(x, weight, bias, 1e-5, centre=centre)
         with count_traffic() as backward:
-            dx, *_ = rows.norm_backward(dy, x, weight, mean, rstd, bias=centre, programs=2)
+            dx, *_ = rows.norm_backward(dy, x, weight, mean, rstd, bias=centre)
     else:
         kind = {"DyT": "tanh", "DyISRU": "isru"}[name]
         parameter = torch.tensor([0.5])
         with count_traffic() as forward:
             y = pointwise.curve_forward(x, parameter, weight, weight, 1.0, kind=kind)
         with count_traffic() as backward:
-            dx, *_ = pointwise.curve_backward(
-                dy, x, parameter, weight, 1.0, kind=kind, bias=True, programs=2
-            )
+            dx, *_ = pointwise.curve_backward(dy, x, parameter, weight, 1.0, kind=kind, bias=True)
     counts = [large(forward, x, y), large(backward, x, dy, dx)]
     return " + ".join(f"{count:g}" for count in counts)
 
