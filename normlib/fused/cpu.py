@@ -98,37 +98,6 @@ def norm_backward(
     return dw
 
 
-def curve_forward(
-    x: Tensor,
-    parameter: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    scale: float,
-    *,
-    kind: str,
-    out: Tensor,
-) -> None:
-    """Fill out with y; parameter is one number, weight and bias are (D,), kind "tanh" or "isru"."""
-    forward = {"tanh": tanh_forward, "isru": isru_forward}[kind]
-    forward(x, parameter, weight, bias, scale, out=out)
-
-
-def curve_backward(
-    dy: Tensor,
-    x: Tensor,
-    parameter: Tensor,
-    weight: Tensor | None,
-    scale: float,
-    wanted: Sequence[bool],
-    *,
-    kind: str,
-    out: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Fill out with dx, and return dparameter (1,), dw and db (D,) in float64."""
-    backward = {"tanh": tanh_backward, "isru": isru_backward}[kind]
-    return backward(dy, x, parameter, weight, scale, wanted, out=out)
-
-
 def tanh_forward(
     x: Tensor,
     alpha: Tensor,
@@ -306,6 +275,11 @@ def isru_backward(
 
     dc, dw, db = _added_up(x, each_block(x, dtype, fill))
     return dc.div_(-2 * c), dw.mul_(scale), db
+
+
+# By the kind of curve
+CURVE_FORWARD = {"tanh": tanh_forward, "isru": isru_forward}
+CURVE_BACKWARD = {"tanh": tanh_backward, "isru": isru_backward}
 
 
 @dataclass

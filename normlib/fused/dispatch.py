@@ -85,8 +85,12 @@ def curve(
     shift = _as_row(bias, input, dims)  # (D,)
     y = _empty_like(input)
     out = _rows(y, dims)  # (M, D)
-    module = _kernels("pointwise") if _on_gpu(input) else cpu
-    module.curve_forward(x, parameter.reshape(1), gain, shift, scale, kind=kind, out=out)
+    single = parameter.reshape(1)
+    if _on_gpu(input):
+        forward = _kernels("pointwise").curve_forward
+        forward(x, single, gain, shift, scale, kind=kind, out=out)
+    else:
+        cpu.CURVE_FORWARD[kind](x, single, gain, shift, scale, out=out)
     return y
 
 
@@ -113,7 +117,7 @@ def curve_backward(
         backward = _kernels("pointwise").curve_backward
         _, *sums = backward(dy, x, single, gain, scale, kind=kind, bias=wanted[3], out=out)
     else:
-        sums = cpu.curve_backward(dy, x, single, gain, scale, wanted, kind=kind, out=out)
+        sums = cpu.CURVE_BACKWARD[kind](dy, x, single, gain, scale, wanted, out=out)
     return _results(dx, sums, (input, parameter, weight, bias), dims, wanted)
 
 

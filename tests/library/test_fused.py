@@ -356,17 +356,16 @@ def test_curves_save_what_their_backward_reads(name, dtype):
 def test_only_gradients_asked_for_are_computed(wanted, monkeypatch):
     asked = []
 
-    def spy_on(name, place):
-        inner = getattr(cpu, name)
-
+    def spy_on(inner, place):
         def spy(*args, **options):
             asked.append(list(args[place]))
             return inner(*args, **options)
 
-        monkeypatch.setattr(cpu, name, spy)
+        return spy
 
-    spy_on("norm_backward", 4)
-    spy_on("curve_backward", 5)
+    monkeypatch.setattr(cpu, "norm_backward", spy_on(cpu.norm_backward, 4))
+    for kind, backward in cpu.CURVE_BACKWARD.items():
+        monkeypatch.setitem(cpu.CURVE_BACKWARD, kind, spy_on(backward, 5))
     tensors = [draw(3, 4), torch.tensor([0.7]).double(), draw(4, seed=1), draw(4, seed=2)]
     for tensor, is_wanted in zip(tensors, wanted, strict=True):
         tensor.requires_grad_(is_wanted)
@@ -403,12 +402,13 @@ def test_a_gradient_not_asked_for_costs_no_operation():
         return count.calls
 
     x, row, c, out = draw(3, 4), draw(4), torch.tensor([0.7]).double(), draw(3, 4)
-    curve_backward = partial(cpu.curve_backward, x, x, c, row, 1.0, out=out)
+    tanh_backward = partial(cpu.tanh_backward, x, x, c, row, 1.0, out=out)
+    isru_backward = partial(cpu.isru_backward, x, x, c, row, 1.0, out=out)
     for run, needed, size in (
         (lambda wanted: cpu.norm_backward(x, x, row, row[:3], wanted, out=out), 0, 2),
-        (lambda wanted: curve_backward(wanted, kind="tanh"), 0, 4),
+        (tanh_backward, 0, 4),
         # c's gradient is a sum over dx x
-        (lambda wanted: curve_backward(wanted, kind="isru"), 1, 4),
+        (isru_backward, 1, 4),
     ):
         everything = calls(run, [True] * size)
         for place in range(needed, size):
@@ -439,7 +439,8 @@ def test_sums_over_blocks_are_in_float64(kind, monkeypatch):
     if kind == "norm":
         sums = [cpu.norm_backward(dy, x, None, torch.ones(1001), [True] * 2, out=dx)]
     else:
-        sums = cpu.curve_backward(dy, x, one, None, 1.0, [True] * 4, kind=kind, out=dx)
+        backward = cpu.CURVE_BACKWARD[kind]
+        sums = backward(dy, x, one, None, 1.0, [True] * 4, out=dx)
     a_row = {  # the terms where dy is 1: of dw, or of dparameter, dw and db
         "norm": [1.0],
         "tanh": [1 - math.tanh(1) ** 2, math.tanh(1), 1.0],
