@@ -15,8 +15,7 @@ from normcourse import draw
 from normcourse.checks.brackets import BRACKETS, OF_ROWS, changed, gradient
 from normcourse.checks.moments import gains, mean, total
 from normcourse.checks.probes import calls, forbid
-from normcourse.checks.values import as_number, describe
-from normcourse.checks.verdict import Slip, exercise, expect
+from normcourse.checks.verdict import Slip, exercise, expect, numbers
 
 EPS = 0.3  # large: an eps in the wrong place must show
 P, LENGTH = sympy.symbols("p length", positive=True)
@@ -405,9 +404,9 @@ def _norm_case(dim: int, *shape: int) -> dict:
 @exercise("Exercise 6 (make it go uphill)", r"D \geq 2", r"\varepsilon = 0")
 def uphill(x, weight, dy) -> None:
     """A row, a gain and a gradient for which the published line and the right one disagree."""
-    row = _numbers(x, "x")
-    gain = _numbers(weight, "weight")
-    arriving = _numbers(dy, "dy")
+    row = _row(x, "x")
+    gain = _row(weight, "weight")
+    arriving = _row(dy, "dy")
     if not len(row) == len(gain) == len(arriving) >= 2:
         sizes = f"{len(row)}, {len(gain)} and {len(arriving)}"
         raise Slip(f"x, weight and dy have {sizes} numbers, expected the same, 2 or more.")
@@ -426,15 +425,10 @@ def uphill(x, weight, dy) -> None:
         raise Slip(f"there it goes downhill: the cosine of both gradients is {cosine:.2f}.")
 
 
-def _numbers(value, name: str) -> Tensor:
+def _row(values, name: str) -> Tensor:
     """A row of finite float64 numbers, or Slip."""
-    if isinstance(value, Tensor):
-        row = value.detach().flatten()
-    elif isinstance(value, tuple | list) or hasattr(value, "tolist"):
-        row = torch.tensor([as_number(number) for number in list(value)], dtype=torch.float64)
-    else:
-        raise Slip(f"{name} is {describe(value)}, expected a list or a tensor of numbers.")
-    row = torch.as_tensor(row, dtype=torch.float64)
-    if not all(map(math.isfinite, row.tolist())):
+    flat = values.flatten() if isinstance(values, Tensor) else values
+    row = torch.tensor(numbers(flat, name), dtype=torch.float64)
+    if not row.isfinite().all():
         raise Slip(f"{name} holds NaN or infinity.")
     return row

@@ -18,14 +18,16 @@ from normcourse.checks.moments import (
     standardize,
 )
 from normcourse.checks.probes import calls, forbid, same_gradients
-from normcourse.checks.values import as_number, describe
-from normcourse.checks.verdict import Slip, exercise, expect, parts
+from normcourse.checks.verdict import Slip, exercise, expect, numbers, parts
 from normlib import functional
 
 # Exercise 1
 
 
 ROW, ROW_EPS, ROW_GAIN, ROW_BIAS = (1, 1, 1, 5), 1, (1, 2, 1, 2), (0, 0, 1, 1)
+
+
+RESULTS = ("y1", "y2", "y3", "y4")
 
 
 @exercise(
@@ -69,17 +71,9 @@ def by_hand(answer) -> None:
         "the deviations are not divided by anything yet.": centred * weight + bias,
         "the sign: a deviation is the entry minus the mean.": bias - xhat * weight,
     }
-    expect(_numbers(answer), xhat * weight + bias, slips, what="the row", rtol=5e-3, atol=5e-3)
-
-
-def _numbers(answer) -> Tensor:
-    """Four numbers in a list, a tuple, an array or a tensor."""
     listed = answer.tolist() if hasattr(answer, "tolist") else answer
-    numbers = parts(listed, "y1", "y2", "y3", "y4")
-    try:
-        return torch.tensor([as_number(number) for number in numbers], dtype=torch.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise Slip(f"the row is {describe(answer)}, expected four numbers.") from None
+    got = torch.tensor(numbers(parts(listed, *RESULTS), "the row"), dtype=torch.float64)
+    expect(got, xhat * weight + bias, slips, what="the row", rtol=5e-3, atol=5e-3)
 
 
 # Exercise 2

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from normcourse import timing
-from normcourse.checks.values import UNITS, as_number, describe
-from normcourse.checks.verdict import Slip, every_case, exercise, expect, expect_all, parts
+from normcourse.checks.values import UNITS, describe
+from normcourse.checks.verdict import Slip, every_case, exercise, expect, expect_all, numbers, parts
 from normcourse.timing.devices import resolve
 from normcourse.timing.estimates import ratio
 from normcourse.timing.results import in_words
@@ -179,8 +179,8 @@ def own_line(sizes, seconds, machine: timing.Cpu | None = None) -> None:
 
     `machine` is where the check makes its own copies: this one, unless a simulated one is given.
     """
-    sizes = _numbers(sizes, "sizes")
-    seconds = _numbers(seconds, "seconds")
+    sizes = _positive(sizes, "sizes")
+    seconds = _positive(seconds, "seconds")
     if len(sizes) != len(seconds):
         raise Slip(f"{len(sizes)} sizes and {len(seconds)} times: one time for each size.")
     if len(set(sizes)) < 6:
@@ -303,8 +303,8 @@ ROUNDS = 20
 @exercise("Exercise 5 (the sign turned)", f"at least {ROUNDS} rounds")
 def turned(rms, layer) -> None:
     """Paired times: RMSNorm's are longer, with the 95 % interval of the ratio."""
-    rms = _numbers(rms, "my_rms")
-    layer = _numbers(layer, "my_layer")
+    rms = _positive(rms, "my_rms")
+    layer = _positive(layer, "my_layer")
     if len(rms) != len(layer):
         raise Slip(f"{len(rms)} and {len(layer)} times: they are pairs, one of each round.")
     if len(rms) < ROUNDS:
@@ -320,11 +320,8 @@ def turned(rms, layer) -> None:
         raise Slip(f"the interval of the ratio, {found}, includes 1: more rounds, or other code.")
 
 
-def _numbers(values: Sequence, what: str) -> list[float]:
-    try:
-        numbers = [as_number(value) for value in values]
-    except (TypeError, ValueError):
-        raise Slip(f"{what} is {describe(values)}, expected a list of numbers.") from None
-    if any(not 0 < number < float("inf") for number in numbers):
-        raise Slip(f"{what} holds what is no positive number.")
-    return numbers
+def _positive(values: Sequence, name: str) -> list[float]:
+    found = numbers(values, name)
+    if any(not 0 < number < float("inf") for number in found):
+        raise Slip(f"{name} holds what is no positive number.")
+    return found

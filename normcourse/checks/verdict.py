@@ -19,6 +19,7 @@ In this file:
     expect(got, want, slips)       one value: a tensor, a number of any library, a SymPy expression
     is_value(got, want)            whether expect would accept it
     real(value, name)              a number of any library as a float
+    numbers(values, name)          several of them, in a list, a tensor or an array
     every_case()                   a block of several `expect`: a slip has to fit in all of them
     parts(got, "dx", "dw")         a result that should be a tuple of so many parts
 In probes.py, for an answer that is a function:
@@ -29,6 +30,11 @@ In probes.py, for an answer that is a function:
     only_looked_at(net)                                a Slip if the net is not left as it was
     unshared(net, copied)                              a Slip if a copy shares weights with the net
     forbid(student, "autograd", "normlib", largest=64)    the student, but for these means
+Wrong answers that several checks name, as tables {what the check says: what earns it}:
+    moments.py     statistics, gain and bias of a norm over any axes
+    brackets.py    the gradient of such a norm
+    intervals.py   the half-width of an interval
+    rms_rows.py    RMSNorm of rows
 
 What a good check does:
 - State each part of the exercise's text that holds a number, made of the constants that the check
@@ -187,10 +193,15 @@ def expect(
 
 
 def is_value(got, want) -> bool:
+    """Whether expect would accept got; says nothing, in a block of every_case either."""
+    noted = _NOTES.copy()
+    _NOTES.clear()
     try:
         expect(got, want)
     except Slip:
         return False
+    finally:
+        _NOTES.extend(noted)
     return True
 
 
@@ -200,6 +211,15 @@ def real(value, name: str) -> float:
         return as_number(value)
     except (TypeError, ValueError, OverflowError):
         raise Slip(f"{name} is {describe(value)}, expected a number.") from None
+
+
+def numbers(values, name: str) -> list[float]:
+    """A list, tuple, tensor or array of numbers as floats, or Slip."""
+    listed = values.tolist() if hasattr(values, "tolist") else values
+    try:
+        return [as_number(value) for value in listed]
+    except (TypeError, ValueError, OverflowError):
+        raise Slip(f"{name} is {describe(values)}, expected a list of numbers.") from None
 
 
 def expect_all(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from normcourse import draw, training
 from normcourse.checks.probes import calls, only_looked_at, same_gradients
 from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts
+from normcourse.checks.verdict import Slip, every_case, exercise, expect, is_value, parts
 from normlib import layers
 
 FACTORS = {  # of n inputs and the variance v
@@ -158,9 +158,9 @@ def _compare(got, net, x, digits) -> None:
             if len(values) == len(other[name]) != len(wanted[name]):
                 raise Slip(message)
         if len(values) == len(wanted[name]) + 1:
-            if _equal(values[1:], wanted[name]):
+            if _are(values[1:], wanted[name]):
                 raise Slip("the first number is that of the input; begin behind the first layer.")
-            if _equal(values[:-1], wanted[name]):
+            if _are(values[:-1], wanted[name]):
                 raise Slip("the head is the last part: leave it out.")
         if len(values) != len(wanted[name]):
             raise Slip(
@@ -204,14 +204,12 @@ def _refuse_tuples(got, wanted: dict[str, list[float]]) -> None:
     """Three layers and three lists: a tuple for each layer looks like what was asked."""
     each_layer = list(zip(*(wanted[name] for name in LISTS), strict=True))
     lengths = {len(values) for values in got if isinstance(values, list | tuple)}
-    if lengths == {3} and all(map(_equal, got, each_layer)):
+    if lengths == {3} and all(map(_are, got, each_layer)):
         raise Slip("return three lists, one a measure; yours are three measures for each layer.")
 
 
-def _equal(values, wanted) -> bool:
-    return all(isinstance(value, float) for value in values) and torch.allclose(
-        torch.tensor(values, dtype=torch.float64), torch.tensor(wanted, dtype=torch.float64)
-    )
+def _are(values, wanted) -> bool:
+    return len(values) == len(wanted) and all(map(is_value, values, wanted))
 
 
 def _spread_slips(spread: float, size: float, rows: int) -> dict[str, float]:

@@ -33,7 +33,7 @@ ROW = {
     "centred only": ([-1.0, -2.0, 0.0, 7.0], "not divided by anything"),
     "sign": ([0.5, 1.0, 1.5, -2.0], "the entry minus the mean"),
     "three numbers": ([-0.5, -1.0, 0.5], "expected a tuple (y1, y2, y3, y4)"),
-    "words": (["a", "b", "c", "d"], "expected four numbers"),
+    "words": (["a", "b", "c", "d"], "expected a list of numbers"),
 }
 
 
