@@ -1,7 +1,5 @@
 """Bindings that follow from the registry of norms: of a row's own equation and its gradients."""
 
-from functools import partial
-
 from tests.equations.bindings import D, N, bind
 from tests.library.norm_cases import ROWS
 
@@ -27,23 +25,35 @@ def drawn(case, draw, *shape):
     return [x, *parameters], {"x": x, "D": D, "N": N, **symbols, **case.symbols(x, *parameters)}
 
 
-def forward(case, draw):
-    tensors, symbols = drawn(case, draw, D)
-    return symbols | {"y": case.call(*tensors)}
+def forward(case):
+    def of_row(draw):
+        tensors, symbols = drawn(case, draw, D)
+        return symbols | {"y": case.call(*tensors)}
+
+    return named(of_row, case)
 
 
-def backward(case, draw):
-    tensors, symbols = drawn(case, draw, N, D)
-    dy = draw(N, D)
-    dx, *others = case.backward(dy, *tensors)
-    found = {"dL_dy": dy, "dL_dx": dx}
-    for name, gradient in zip(case.parameters, others, strict=True):
-        found[f"dL_d{letter(name)}"] = gradient.item() if gradient.shape == (1,) else gradient
-    return symbols | found
+def backward(case):
+    def of_row(draw):
+        tensors, symbols = drawn(case, draw, N, D)
+        dy = draw(N, D)
+        dx, *others = case.backward(dy, *tensors)
+        found = {"dL_dy": dy, "dL_dx": dx}
+        for name, gradient in zip(case.parameters, others, strict=True):
+            found[f"dL_d{letter(name)}"] = gradient.item() if gradient.shape == (1,) else gradient
+        return symbols | found
+
+    return named(of_row, case)
+
+
+def named(binding, case):
+    """The binding under a name that sends to the row, where a letter is missing."""
+    binding.__name__ = f"the row {case.name} of tests/library/norm_cases.py (symbols=)"
+    return binding
 
 
 for case in ROWS:
     if case.equation:
-        bind(case.equation)(partial(forward, case))
+        bind(case.equation)(forward(case))
     if case.equation and case.witness("backward"):
-        bind(f"{case.equation}-GRAD")(partial(backward, case))
+        bind(f"{case.equation}-GRAD")(backward(case))

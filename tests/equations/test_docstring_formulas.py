@@ -13,7 +13,7 @@ from normlib import functional, fused, gradients
 from tests.equations.bindings_norms import letter
 from tests.library.norm_cases import ROWS
 
-FORMULA = r"(?<![\w.]){name} = (.+?)(?=,   |;   |; |\. |,? in input|  \[|: |$)"
+FORMULA = r"(?<![\w.]){name} = (.+?)(?=,   |;   |; |\. |,? in input|  \[|: |\.?$)"
 ATOM = re.compile(r"\s+|[A-Za-z_]\w*|\d+(?:\.\d+)?|\|[^|]+\||[-+*/^()]")
 EPS, CAP, SCALE = 0.3, 1.7, 2.5  # far from 1 and from each other, so that a slip shows
 
@@ -223,15 +223,21 @@ def test_the_gradients_of_a_row(case):
     assert "dx" in stated, f"{function.__name__} states no dx = …"
     there = letters | {"dy": dy}
     for name in stated:
-        if name in wanted:
-            size = wanted[name].shape
-            axis = -1 if name == "dx" else (0, 1) if size == (1,) else 0
+        size = wanted[name].shape if name in wanted else None
+        axis = -1 if name == "dx" or size is None else (0, 1) if size == (1,) else 0
+        if name == "db" and size is None:
+            continue  # of a row without bias
+        try:
             value = evaluated(function, name, there, axis)
+        except NameError as unknown:
+            fault = f"{function.__name__}'s docstring, {name} = …: {unknown}. State it in a formula"
+            pytest.fail(f"{fault} before, or among symbols= of the row {case.name}.")
+        if size is not None:
             assert torch.allclose(value.reshape(size), wanted[name]), name
-        elif name != "db":
-            there[name] = evaluated(function, name, there)
-            if name == case.function:
-                assert torch.allclose(there[name], output)
+        elif name == case.function:
+            assert torch.allclose(value, output)
+        else:
+            there[name] = value
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_a_weight_changed_before_backward_is_an_error(case):
     x.requires_grad_()
     y = layer(x)
     with torch.no_grad():
-        layer.weight.add_(1.0)
+        next(layer.parameters()).mul_(2.0)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
 
