@@ -1,9 +1,13 @@
 """Pages and notebooks have what contents.yaml and cells.txt say: nothing is lost in silence."""
 
 import difflib
+import json
+import re
 
 import pytest
 
+from tests.named_things import shown
+from tests.planting import one_of_each_folder, plant
 from tools import contents as tool
 
 RENEW = "Put it back. If it is on purpose, run: make pages, and the loss is a line of your commit"
@@ -62,6 +66,20 @@ CELLS = """notebooks/01_a.ipynb
 def test_a_cell_that_went_or_moved_is_named(there, planted, says):
     assert says in changes(CELLS, CELLS.replace(there, planted))
     assert changes(CELLS, CELLS) == []
+
+
+NOTEBOOKS = [tool.ROOT / name for name in re.findall(r"^notebooks/.+$", tool.cells(), re.M)]
+
+
+@pytest.mark.parametrize("path", one_of_each_folder(NOTEBOOKS), ids=shown)
+def test_a_cell_that_went_is_seen_in_lessons_and_solutions(monkeypatch, path):
+    def without_title(text):
+        notebook = json.loads(text)
+        return json.dumps(notebook | {"cells": notebook["cells"][1:]})
+
+    plant(monkeypatch, [path], without_title)
+    (found,) = changes(tool.CELLS.read_text("utf-8"), tool.cells())
+    assert found == f"{shown(path)} has lost '- title'"
 
 
 PAGE = """# A page

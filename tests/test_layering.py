@@ -10,6 +10,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.named_things import shown
+from tests.planting import one_of_each_folder, plant, python_files
+
 ROOT = Path(__file__).parents[1]
 HOUSES = ["normlib", "normcourse"]
 FILES = sorted(path for house in HOUSES for path in (ROOT / house).rglob("*.py"))
@@ -109,6 +112,20 @@ def test_what_a_file_imports_is_declared_and_the_library_never_needs_the_course(
 def test_the_declared_needs_are_read_from_pyproject():
     assert {"torch", "numpy"} == LIBRARY_NEEDS
     assert {"IPython", "PIL", "matplotlib", "scipy", "sklearn", "triton"} <= COURSE_NEEDS
+
+
+def test_every_file_of_both_houses_is_looked_at():
+    assert python_files(*HOUSES) == FILES
+
+
+@pytest.mark.parametrize("path", one_of_each_folder(FILES), ids=shown)
+def test_a_wrong_import_is_seen_in_every_folder(monkeypatch, path):
+    plant(monkeypatch, [path], lambda text: f"{text}\nimport sklearn\n")
+    with pytest.raises(AssertionError, match="sklearn"):
+        test_imports_go_one_way(path)
+    plant(monkeypatch, [path], lambda text: f"{text}\nimport nobody_declared_it\n")
+    with pytest.raises(AssertionError, match="nobody_declared_it"):
+        test_what_a_file_imports_is_declared_and_the_library_never_needs_the_course(path)
 
 
 PLAIN_MODULES = {"math", "collections", "torch", "normlib"}

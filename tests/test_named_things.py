@@ -18,10 +18,12 @@ from tests.named_things import (
     spans,
     wrong_links,
 )
+from tests.planting import in_the_first_cell, one_of_each_folder, plant, python_files
 
+HOUSES = ("normlib", "normcourse", "editions", "tools", "tests")
 PYTHON = sorted(
     path
-    for house in ("normlib", "normcourse", "editions", "tools", "tests")
+    for house in HOUSES
     for path in (ROOT / house).rglob("*.py")
     if path != Path(__file__)  # which plants
 )
@@ -55,6 +57,39 @@ def test_the_lessons_name_what_is_there():
 def test_docstrings_and_comments_name_what_is_there():
     found = [fault for path in PYTHON for named in of_python(path) for fault in faults(named)]
     assert not found, "\n".join(["", *found])
+
+
+NOWHERE = "nowhere/at_all.py"
+
+
+def test_a_missing_file_is_seen_in_every_folder_of_code(monkeypatch):
+    planted = one_of_each_folder(python_files(*HOUSES))
+    plant(monkeypatch, planted, lambda text: f"{text}\n# see {NOWHERE}\n")
+    looked_at = [path for path in PYTHON if path in planted]
+    found = [fault for path in looked_at for named in of_python(path) for fault in faults(named)]
+    assert [fault.partition(":")[0] for fault in found] == [shown(path) for path in looked_at]
+    assert looked_at == sorted(planted)
+
+
+@pytest.mark.parametrize("path", documents(), ids=shown)
+def test_a_missing_file_is_seen_in_every_document(monkeypatch, path):
+    plant(monkeypatch, [path], lambda text: f"{text}\nSee `{NOWHERE}`.\n")
+    (found,) = (fault for named in of_document(path) for fault in faults(named))
+    assert f"{NOWHERE} is not there" in found
+
+
+@pytest.mark.parametrize("path", LINKING, ids=shown)
+def test_a_link_to_nowhere_is_seen_in_every_document(monkeypatch, path):
+    plant(monkeypatch, [path], lambda text: f"{text}\nSee [it]({NOWHERE}).\n")
+    (found,) = wrong_links(path, path.read_text("utf-8"))
+    assert f"[it]({NOWHERE}) leads to no file" in found
+
+
+@pytest.mark.parametrize("path", one_of_each_folder(NOTEBOOKS), ids=shown)
+def test_a_wrong_command_is_seen_in_lessons_and_solutions(monkeypatch, path):
+    plant(monkeypatch, [path], in_the_first_cell("Run `make lap`."))
+    (found,) = (fault for named in of_notebook(path) for fault in faults(named))
+    assert "make has no lap" in found
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,10 @@ import re
 from itertools import zip_longest
 from pathlib import Path
 
+import pytest
+
 from tests.failing import fail, fail_if_any, said
+from tests.planting import plant
 from tools import hero, minutes
 
 ROOT = Path(__file__).parents[1]
@@ -53,6 +56,22 @@ def row_faults(path):
 
 def test_the_table_lists_every_lesson_with_its_question_and_minutes():
     fail_if_any(fault for path in minutes.lessons() for fault in row_faults(path))
+
+
+@pytest.mark.parametrize(
+    ("there", "planted", "message"),
+    [
+        (r"\?", " indeed?", "and the lesson's title [{question} indeed?]"),
+        (r"with the exercises \d+", "with the exercises 999", "and the lesson's title 999"),
+        (r"\*\*Time:", "Time:", "the title has no line"),
+    ],
+)
+@pytest.mark.parametrize("path", minutes.lessons(), ids=lambda path: path.stem)
+def test_a_title_that_differs_is_named(monkeypatch, path, there, planted, message):
+    asked = question(path).removesuffix("?")
+    plant(monkeypatch, [path], lambda text: re.sub(there, planted, text, count=1))
+    (found,) = row_faults(path)
+    assert message.format(question=asked) in found
 
 
 def test_the_minutes_that_a_title_states_are_those_computed():

@@ -281,5 +281,19 @@ def test_no_docstring_states_a_formula_that_nobody_evaluates(package):
             assert name in OTHERWISE, f"{name}: evaluate its formula in {__file__}"
 
 
+@pytest.mark.parametrize("package", [functional, fused, gradients], ids=lambda p: p.__name__)
+def test_a_formula_that_nobody_evaluates_is_seen_in_every_room(monkeypatch, package):
+    def planted():
+        """Planted.
+
+        y = x + 1
+        """
+
+    monkeypatch.setattr(package, "planted", planted, raising=False)
+    monkeypatch.setattr(package, "__all__", [*package.__all__, "planted"])
+    with pytest.raises(AssertionError, match="planted: evaluate its formula"):
+        test_no_docstring_states_a_formula_that_nobody_evaluates(package)
+
+
 # dW is no gradient in the output: EQ-WN-GRAD is evaluated instead
 OTHERWISE = {"weight_norm_backward"}
