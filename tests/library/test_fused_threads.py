@@ -103,7 +103,7 @@ def test_a_row_longer_than_a_block(monkeypatch, set_threads):
 
 
 def test_fewer_blocks_than_threads_are_done_with_torchs_threads(monkeypatch, set_threads):
-    monkeypatch.setattr(blocks, "BLOCK", ROWS * WIDTH)
+    monkeypatch.setattr(blocks, "BLOCK", ROWS * WIDTH // 4)
     workers = []
     spy(monkeypatch, lambda: workers.append(threading.current_thread()))
     set_threads(8)
