@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 import normcourse
 from normcourse import timing
+from normcourse.timing.devices import Cpu, Cuda
 from normcourse.timing.provenance import cores
 from normcourse.timing.records import entry, parse_entry
 from normcourse.timing.records_shown import SEVERAL
@@ -75,7 +76,12 @@ def begin(path: Path, device: str, command: str) -> dict:
 
 
 def measure(
-    case: Case, device, absent: dict[str, str], *, seconds: float, compiled: bool = True
+    case: Case,
+    device: str | Cpu | Cuda,
+    absent: dict[str, str],
+    *,
+    seconds: float,
+    compiled: bool = True,
 ) -> timing.Result:
     """Measure one case.
 
@@ -128,7 +134,7 @@ def believable(
 def complete(
     path: Path,
     cases: Iterable[Case],
-    device="cpu",
+    device: str | Cpu | Cuda = "cpu",
     *,
     command: str,
     minutes: float,

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -95,7 +96,7 @@ class Browser:
         with urllib.request.urlopen(request) as answer:
             return Tab(json.load(answer)["webSocketDebuggerUrl"])
 
-    def opened_by(self, action) -> "Tab":
+    def opened_by(self, action: Callable[[], object]) -> "Tab":
         """The window that the page opens when `action()` is called."""
         before = self._windows()
         action()
@@ -112,7 +113,7 @@ class Browser:
             targets = json.load(answer)
         return {each["webSocketDebuggerUrl"] for each in targets if each["type"] == "page"}
 
-    def map(self, visit, things, tabs: int = 2) -> list:
+    def map(self, visit: Callable, things: Iterable, tabs: int = 2) -> list:
         """[visit(tab, thing) for each thing], several tabs at a time."""
         mine = threading.local()
         opened = []

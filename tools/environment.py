@@ -82,7 +82,7 @@ def pip(*arguments):
         )
 
 
-def install():
+def install() -> None:
     print("Making the environment in .venv: some minutes, once.", flush=True)
     if not (STAMP.exists() and runs()):
         make_venv()

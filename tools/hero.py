@@ -10,7 +10,7 @@ CELL = "failure-figure"
 PICTURE = ROOT / "notebooks/reference/hero.png"
 
 
-def figure():
+def figure() -> tuple[bytes, str]:
     """The PNG that the lesson stores, and its alt text."""
     cells = json.loads(LESSON.read_text("utf-8"))["cells"]
     outputs = next(cell["outputs"] for cell in cells if cell["id"] == CELL)

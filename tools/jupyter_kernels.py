@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterable
 from functools import cache
 from threading import Lock
 from typing import cast
@@ -84,7 +85,7 @@ def warm_process(python: tuple[str, ...], environment: frozenset) -> "WarmProces
 class WarmProcess:
     """It ends when its input does, that is with this process; its kernels notice and end, too."""
 
-    def __init__(self, python, environment):
+    def __init__(self, python: Iterable[str], environment: dict[str, str]) -> None:
         self.lock = Lock()
         self.process = subprocess.Popen(
             [*python, __file__],

@@ -38,7 +38,7 @@ def set_environment():
     )
 
 
-def set_workspace(lesson):
+def set_workspace(lesson: Path) -> None:
     """Let the lab show this lesson and the table of contents when it opens for the first time.
 
     Afterwards it shows what the reader left open. An address with the lesson in it would do without

@@ -13,6 +13,7 @@ import hashlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def is_live(cell) -> bool:
     return LIVE in cell.metadata.get("tags", [])
 
 
-def execute(notebook, folder: Path, tick) -> str | None:
+def execute(notebook, folder: Path, tick: Callable[[], object]) -> str | None:
     """Run all cells in a new kernel that works in `folder`.
 
     Returns what went wrong, or None.
@@ -114,7 +115,9 @@ def read(path: Path):
         raise ValueError(files.no_notebook(path)) from error
 
 
-def renew(path: Path, *, live: bool = False, tick=lambda: None) -> str | None:
+def renew(
+    path: Path, *, live: bool = False, tick: Callable[[], object] = lambda: None
+) -> str | None:
     """Execute one notebook and write it if it changed.
 
     An error is returned, and nothing written.

@@ -48,7 +48,7 @@ def stated(tag, known):
     return f"{above}\n\n.. math::\n\n   {formula}"
 
 
-def link(name):
+def link(name: str) -> str:
     if re.fullmatch(TAG, name):
         return f":ref:`{name} <{label(name)}>`"
     return f":py:obj:`{name} <normlib.{name}>`"

@@ -79,7 +79,7 @@ class Cuda:
     LONGEST_WAIT = 200_000_000  # cycles: about 0.1 s
 
     def __init__(
-        self, driver=torch.cuda, clock: Callable[[], float] | None = None, place="cuda"
+        self, driver=torch.cuda, clock: Callable[[], float] | None = None, place: str = "cuda"
     ) -> None:
         self.driver = driver
         self.clock = clock or time.perf_counter
@@ -152,7 +152,9 @@ class Cuda:
         return (self.clock() - start) / len(calls)
 
 
-def resolve(device, clock: Callable[[], float] | None = None) -> "Cpu | Cuda":
+def resolve(
+    device: str | torch.device | Cpu | Cuda, clock: Callable[[], float] | None = None
+) -> Cpu | Cuda:
     """The device that a person named.
 
     ValueError for one that is not there, or that cannot be timed.

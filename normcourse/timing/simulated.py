@@ -37,13 +37,13 @@ class Device:
 
     def __init__(
         self,
-        bandwidth=4e12,
-        launch=6e-6,
-        start=2e-6,
-        first=0.5,
-        cache=50e6,
-        interrupt=0,
-        cool=float("inf"),
+        bandwidth: float = 4e12,
+        launch: float = 6e-6,
+        start: float = 2e-6,
+        first: float = 0.5,
+        cache: float = 50e6,
+        interrupt: int = 0,
+        cool: float = float("inf"),
     ) -> None:
         self.bandwidth = bandwidth
         self.launch = launch
@@ -123,7 +123,7 @@ class Host(Cpu):
     or less from one copy to the next, as no two measurements are equal.
     """
 
-    def __init__(self, bandwidth=1e10, start=1e-6) -> None:
+    def __init__(self, bandwidth: float = 1e10, start: float = 1e-6) -> None:
         super().__init__(lambda: self._now)
         self.bandwidth = bandwidth
         self.start = start

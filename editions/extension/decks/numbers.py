@@ -1,6 +1,7 @@
 """Numbers in the words of a deck: `0.33`, `23 to 37 %`, `about one tenth`, `twelve`, `nothing`."""
 
 import re
+from collections.abc import Iterator
 
 FIRST = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 FIRST += ["eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen"]
@@ -32,13 +33,13 @@ def in_digits(text: str) -> set[float]:
     return found | {float(above) / float(below) for above, below in FRACTION.findall(text)}
 
 
-def parts(text: str):
+def parts(text: str) -> Iterator[tuple[str, float]]:
     """(words, value) of `nine tenths`, `a fifth`."""
     for match in PART.finditer(text):
         yield match[0], UNITS.get(match[1].lower(), 1.0) / PARTS[match[2].lower()]
 
 
-def words(text: str):
+def words(text: str) -> Iterator[tuple[str, float]]:
     """(words, value) of `twelve`, `sixty-four`, `four thousand`; parts are none of them."""
     for match in WORD.finditer(PART.sub(" ", text)):
         found = {name: (word or "").lower() for name, word in match.groupdict().items()}
