@@ -20,8 +20,10 @@ _NORM = "Tensor input, Tensor? weight, Tensor? bias, int dims, float eps, bool c
 _CURVE = "Tensor input, Tensor parameter, Tensor? weight, Tensor? bias, float scale, str kind"
 _SCHEMAS = (
     f"norm({_NORM}) -> (Tensor, Tensor, Tensor)",
-    f"norm_backward(Tensor grad, {_NORM}, Tensor mean, Tensor rstd, bool[] wanted)"
-    " -> (Tensor, Tensor, Tensor)",
+    (
+        f"norm_backward(Tensor grad, {_NORM}, Tensor mean, Tensor rstd, bool[] wanted)"
+        " -> (Tensor, Tensor, Tensor)"
+    ),
     f"curve({_CURVE}) -> Tensor",
     f"curve_backward(Tensor grad, {_CURVE}, bool[] wanted) -> (Tensor, Tensor, Tensor, Tensor)",
 )
