@@ -29,12 +29,6 @@ def inputs(*shape):
     return dy, x, *(draw(shape[1], seed=seed, dtype=torch.bfloat16) for seed in (2, 3))
 
 
-def share(programs, monkeypatch):
-    """Let so many programs share all rows."""
-    for module in (launch, rows):  # which took the name when it was imported
-        monkeypatch.setattr(module, "persistent_programs", lambda *_: programs)
-
-
 def nbytes(*tensors):
     return sum(t.numel() * t.element_size() for t in tensors if t is not None)
 
@@ -53,8 +47,7 @@ def test_a_norm_reads_x_once_and_writes_y_once(shape, centre):
 
 @SHAPES
 @CENTRE
-def test_a_norm_s_backward_reads_x_and_dy_once_and_writes_dx_once(shape, centre, monkeypatch):
-    share(PROGRAMS, monkeypatch)
+def test_a_norm_s_backward_reads_x_and_dy_once_and_writes_dx_once(shape, centre):
     dy, x, weight, bias = inputs(*shape)
     _, mean, rstd = rows.norm_forward(x, weight, bias, 1e-5, centre=centre)
     with count_traffic() as traffic:
@@ -70,8 +63,7 @@ def test_a_norm_s_backward_reads_x_and_dy_once_and_writes_dx_once(shape, centre,
 
 @SHAPES
 @pytest.mark.parametrize("kind", ["tanh", "isru"])
-def test_a_curve_reads_and_writes_once_too(shape, kind, monkeypatch):
-    share(PROGRAMS, monkeypatch)
+def test_a_curve_reads_and_writes_once_too(shape, kind):
     dy, x, weight, bias = inputs(*shape)
     parameter = torch.tensor([0.5])
     with count_traffic() as traffic:
@@ -96,7 +88,6 @@ def test_a_wide_row_is_read_twice(centre, monkeypatch):
     monkeypatch.setattr(rows, "FORWARD_BYTES", 0)
     monkeypatch.setattr(rows, "BACKWARD_BYTES", 0)
     monkeypatch.setattr(wide, "PIECE", 256)
-    share(2, monkeypatch)
     dy, x, weight, bias = inputs(3, 1000)
     first_piece = 3 * 256 * 2 if centre else 0  # for the shift
     with count_traffic() as traffic:
