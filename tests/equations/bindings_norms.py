@@ -1,6 +1,6 @@
 """Bindings that follow from the registry of norms: of a row's own equation and its gradients."""
 
-from tests.equations.bindings import D, N, bind
+from tests.equations.bindings import D, N, bind, on_arrays
 from tests.library.norm_cases import ROWS
 
 LETTERS = {"weight": "w", "bias": "b", "shift": "s", "eps": "varepsilon"}
@@ -22,7 +22,11 @@ def drawn(case, draw, *shape):
         letter(name): value.item() if getattr(value, "shape", None) == (1,) else value
         for name, value in values.items()
     }
-    return [x, *parameters], {"x": x, "D": D, "N": N, **symbols, **case.symbols(x, *parameters)}
+    others = {
+        name: on_arrays(value) if callable(value) else value
+        for name, value in case.symbols(x, *parameters).items()
+    }
+    return [x, *parameters], {"x": x, "D": D, "N": N, **symbols, **others}
 
 
 def forward(case):

@@ -57,7 +57,11 @@ def evaluated(function, name: str, env: dict, axis: int = -1) -> torch.Tensor:
         "sum": lambda value: value.sum(axis, keepdim=True),
         "length": lambda value: value.norm(dim=-1, keepdim=True),
     }
-    return eval(python(formula(function, name)), {"__builtins__": {}}, names | env)
+    try:
+        return eval(python(formula(function, name)), {"__builtins__": {}}, names | env)
+    except NameError as unknown:
+        fault = f"{function.__name__}'s docstring, {name} = …: {unknown}. State it in a formula"
+        pytest.fail(f"{fault} before, or among symbols= of the row in tests/library/norm_cases.py.")
 
 
 def draw(*shape):
@@ -227,11 +231,7 @@ def test_the_gradients_of_a_row(case):
         axis = -1 if name == "dx" or size is None else (0, 1) if size == (1,) else 0
         if name == "db" and size is None:
             continue  # of a row without bias
-        try:
-            value = evaluated(function, name, there, axis)
-        except NameError as unknown:
-            fault = f"{function.__name__}'s docstring, {name} = …: {unknown}. State it in a formula"
-            pytest.fail(f"{fault} before, or among symbols= of the row {case.name}.")
+        value = evaluated(function, name, there, axis)
         if size is not None:
             assert torch.allclose(value.reshape(size), wanted[name]), name
         elif name == case.function:

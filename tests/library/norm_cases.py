@@ -94,9 +94,7 @@ class NormCase:
     witnesses: tuple = ("backward", "jacobian")  # what normlib.gradients may have of this row
     wide: Callable = lambda size: (16, size)  # the shape of an input that has many values
     equation: str = ""  # its tag; of its gradients …-GRAD. For norms of rows and for curves
-    symbols: Callable = (
-        lambda x, *parameters: {}
-    )  # other letters of the equations, and their values
+    symbols: Callable = lambda x, *parameters: {}  # what else equations name: values, functions
     layers: list = field(default_factory=list)
 
     def __post_init__(self):
