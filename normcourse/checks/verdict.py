@@ -101,7 +101,8 @@ class Verdict(str):
 def exercise(title: str, *says: str) -> Callable:
     """Make a check out of a probe that raises Slip.
 
-    The check prints and returns one line, whatever happens.
+    The check prints and returns one line, whatever happens. What a probe returns, a sentence on
+    what it measured, ends the line of an accepted answer.
 
     says: the parts of the exercise's text that hold a number, or what must not be forgotten, made
     from the constants that the check uses. A test finds each in the text, and no number beside
@@ -131,7 +132,7 @@ def _judge(probe: Callable, answers: tuple, title: str) -> str:
         return not_attempted
     try:
         with guard.guarded():
-            probe(*answers)
+            measured = probe(*answers)
     except Slip as slip:
         return f"[x] {title}: {slip}"
     except guard.TooLong:
@@ -143,7 +144,7 @@ def _judge(probe: Callable, answers: tuple, title: str) -> str:
         if _is_stub(error, answers):
             return not_attempted
         return f"[x] {title}: your code raised {one_line(error)}"
-    return f"[ok] {title}"
+    return f"[ok] {title}" if measured is None else f"[ok] {title}: {measured}"
 
 
 def one_line(error: BaseException) -> str:

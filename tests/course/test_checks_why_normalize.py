@@ -348,8 +348,18 @@ def test_the_slip_is_named(check_, answer, message):
         lambda n, v: (n * v) ** 0.5 * 0.5**0.5,
         lambda n, v: torch.tensor(n * v / 2, dtype=torch.float32).sqrt(),
         lambda n, v: numpy.float32(n * v / 2) ** numpy.float32(0.5),
+        lambda n, v: torch.tensor(n * v / 2, dtype=torch.float32).sqrt().item(),
+        lambda n, v: float(numpy.sqrt(numpy.float32(n * v / 2))),
     ],
-    ids=["a tensor", "numpy", "two roots", "float32", "numpy's float32"],
+    ids=[
+        "a tensor",
+        "numpy",
+        "two roots",
+        "float32",
+        "numpy's float32",
+        "float32's item",
+        "numpy's float32 as a float",
+    ],
 )
 def test_an_unusual_form_of_a_right_factor_is_accepted(answer):
     assert check.factor(answer).startswith("[ok]")
@@ -427,9 +437,22 @@ SIZES = {
 }
 
 
-def test_an_unusual_norm_is_accepted():
+def test_an_unusual_norm_is_accepted_with_the_accuracy_that_it_brought():
     size = SIZES["cubes"]
-    assert check.own_norm(norm_of(lambda h: h / (size(h) + 1e-6))).startswith("[ok]")
+    norm = norm_of(lambda h: h / (size(h) + 1e-6))
+    net = training.mlp(norm, depth=30, shortcut=True, start="torch")
+    run = training.train(net, training.digits(), steps=100, lr=0.1)
+    verdict = check.own_norm(norm)
+    assert verdict.startswith("[ok]")
+    assert f"reached {run.validation_accuracy[-1]:.2f}" in verdict
+
+
+@pytest.mark.parametrize("reached", [0.7, 0.93])
+def test_the_accuracy_is_told_also_above_what_is_wanted(reached, monkeypatch):
+    monkeypatch.setattr(check, "_trained", lambda student: reached)
+    verdict = check.own_norm(norm_of(lambda h: h / mean(h)))
+    assert verdict.startswith("[ok]")
+    assert f"{reached:.2f}" in verdict
 
 
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)

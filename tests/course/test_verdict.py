@@ -102,6 +102,18 @@ def test_the_verdict_is_one_printed_line_that_is_returned(student, line, capsys)
     assert capsys.readouterr().out == verdict + "\n"
 
 
+@exercise("Exercise 0 (a measurement)")
+def check_measured(answer):
+    expect(answer, 0.25)
+    return "it took 3 steps."
+
+
+def test_what_a_probe_measured_ends_the_line_of_an_accepted_answer():
+    title = "Exercise 0 (a measurement)"
+    assert check_measured(0.25) == f"[ok] {title}: it took 3 steps."
+    assert check_measured(0.5).startswith(f"[x] {title}")
+
+
 def test_ipython_does_not_echo_a_verdict():
     assert isinstance(check(stub), Verdict)
     assert check(stub)._ipython_display_() is None
