@@ -150,6 +150,20 @@ def batch_of_two(settings) -> None:
         )
 
 
+HIDDEN_RATE, FACTOR = 0.1, 2
+
+
+@exercise(
+    "Exercise 6 (which rate)",
+    f"learn at the rate {HIDDEN_RATE}",
+    f"start as ${FACTOR} W$",
+    "write down a number",
+)
+def rate_for_double(answer) -> None:
+    """The rate with which double weights stay double those that learn at 0.1."""
+    expect(answer, FACTOR**2 * HIDDEN_RATE, RATE_SLIPS, "the rate", rtol=1e-3)
+
+
 # Exercise 1
 
 
@@ -499,3 +513,24 @@ def _advice(eps: float) -> str:
             "With so large an eps the layer shrinks its input to almost nothing: try a smaller one."
         )
     return "Measure other values of eps, in powers of ten, and a momentum of 0.1."
+
+
+# Exercise 6
+
+
+RATE_SLIPS = {
+    "twice the rate makes the step as long as the single net's, for the gradient is half as "
+    "large; the step has to be twice as long.": FACTOR * HIDDEN_RATE,
+    "at the same rate the step is HALF as long as the single net's, for the gradient is half as "
+    "large; it has to be twice as long.": HIDDEN_RATE,
+    "the other way round: with twice as large weights the gradient is smaller, so the rate has "
+    "to be larger.": HIDDEN_RATE / FACTOR,
+    "the factor 4 is right, and turned round: the gradient is half as large and the step has to "
+    "be twice as long, so the rate grows.": HIDDEN_RATE / FACTOR**2,
+    "that is the factor; multiply the rate 0.1 by it.": float(FACTOR**2),
+    "that is one 2 too many: one for the gradient, one for the step.": FACTOR**3 * HIDDEN_RATE,
+    "that is one 2, and no rate: one 2 for the gradient, one for the step, times 0.1.": float(
+        FACTOR
+    ),
+    "the factors are multiplied, not added to the rate.": FACTOR**2 + HIDDEN_RATE,
+}

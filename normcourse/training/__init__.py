@@ -19,7 +19,12 @@ from normcourse.training.models import (
     transformer,
 )
 from normcourse.training.records import NUDGE, load_record, nudged, plan, sweep, tuned
-from normcourse.training.stacked import stacked_accuracy, stacked_mlp, train_stacked
+from normcourse.training.stacked import (
+    StackedLinear,
+    stacked_accuracy,
+    stacked_mlp,
+    train_stacked,
+)
 from normcourse.training.trials import all_runs, same_verdict, trial
 
 __all__ = [
@@ -33,6 +38,7 @@ __all__ = [
     "FixupBranch",
     "Record",
     "RecordError",
+    "StackedLinear",
     "accuracy",
     "all_runs",
     "build",

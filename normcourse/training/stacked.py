@@ -65,17 +65,30 @@ def train_stacked(
     *,
     steps: int,
     lr: float = 0.1,
+    hidden_lr: float | None = None,
     batch_size: int = 64,
     seed: int = 0,
 ) -> None:
     """Plain SGD on shuffled full batches, the same for all nets; each gets its own gradient.
 
     The losses of the nets are added up, and no weight belongs to two of them.
+
+    Args:
+        hidden_lr: the rate of the weights of all Linear layers but the head, if it is another one.
     """
     count = len(next(nets.parameters()))
     samples = len(data.train_y)
     generator = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.SGD(nets.parameters(), lr=lr)
+    linears = [part for part in nets if isinstance(part, StackedLinear)]
+    hidden = [linear.weight for linear in linears[:-1]]
+    ids = set(map(id, hidden))
+    others = [parameter for parameter in nets.parameters() if id(parameter) not in ids]
+    optimizer = torch.optim.SGD(
+        [
+            {"params": hidden, "lr": lr if hidden_lr is None else hidden_lr},
+            {"params": others, "lr": lr},
+        ]
+    )
     nets.train()
     batches: list[Tensor] = []
     for _ in range(steps):

@@ -330,12 +330,27 @@ TWO = {
     "momentum above 1": ({"eps": 0.3, "momentum": 2.0}, "at most 1"),
 }
 
+RATE = {
+    "twice": (0.2, "twice the rate makes the step as long"),
+    "the same": (0.1, "at the same rate the step is HALF as long"),
+    "half": (0.05, "the other way round"),
+    "a quarter": (0.025, "turned round"),
+    "the factor": (4, "that is the factor"),
+    "eight": (0.8, "one 2 too many"),
+    "two": (2, "and no rate"),
+    "added": (4.1, "not added"),
+    "anything else": (0.3, "is off by"),
+    "text": ("0.4", "expected a number"),
+    "a list": ([0.4, 0.4], "expected a number"),
+}
+
 WRONG = {
     check.column: COLUMN,
     check.running_variance: NUMBER,
     check.forward: FORWARD,
     check.walk_back: WALK,
     check.batch_of_two: TWO,
+    check.rate_for_double: RATE,
 }
 
 
@@ -390,6 +405,8 @@ UNUSUAL = {
     "fractions": (check.column, (Fraction(-5), Fraction(-5), Fraction(7), Fraction(7))),
     "rounded": (check.walk_back, [2, -1.33, -0.67, 0]),
     "a walk of fractions": (check.walk_back, (2, Fraction(-4, 3), Fraction(-2, 3), 0)),
+    "a fraction of a rate": (check.rate_for_double, Fraction(2, 5)),
+    "a tensor of a rate": (check.rate_for_double, torch.tensor(0.4)),
     "eps alone": (check.batch_of_two, {"eps": torch.tensor(0.3)}),
 }
 

@@ -89,3 +89,19 @@ def test_the_start_is_he_times_the_factor_but_for_the_head():
     assert first == pytest.approx(3 * (2 / 64) ** 0.5, rel=0.02)
     assert second == pytest.approx(3 * (2 / 200) ** 0.5, rel=0.02)
     assert head == pytest.approx((2 / 200) ** 0.5, rel=0.05)
+
+
+def test_hidden_weights_have_a_rate_of_their_own(data):
+    """One step: what moves at the rate 1, times the rate that each weight has."""
+    moved = {}
+    for name, rates in {"one": {"lr": 1.0}, "two": {"lr": 0.5, "hidden_lr": 3.0}}.items():
+        nets = training.stacked_mlp(2, Normed, nets=2, width=8)
+        before = {key: value.clone() for key, value in nets.named_parameters()}
+        training.train_stacked(nets, data, steps=1, batch_size=300, **rates)
+        moved[name] = {key: value - before[key] for key, value in nets.named_parameters()}
+    rate = {"0.weight": 3.0, "3.weight": 3.0}
+    assert rate.keys() <= moved["one"].keys()
+    for key, step in moved["one"].items():
+        # a step is a difference of numbers of size 1
+        wanted = rate.get(key, 0.5) * step
+        torch.testing.assert_close(moved["two"][key], wanted, rtol=1e-9, atol=1e-12)

@@ -161,6 +161,13 @@ def rows_without_bias(draw):
     return {"hatx": hatx, "w": w, "y": w * hatx}
 
 
+@lines("01 rate-derive")
+def one_step_of_longer_weights(draw):
+    w, gradient = draw(2, D)
+    f = 1.7
+    return {"W": w, "V": f * w, "G": gradient, "f": f, "eta": 0.3, "L": 0.0}
+
+
 @lines("01 gradient-derive", "solutions/01 ex4")
 def column_by_hand(draw):
     there = centred(leaf(row(1, 3, 5, 7)), 1.0, row(12, 0, 0, 0), eps=4)
