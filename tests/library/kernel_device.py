@@ -28,8 +28,9 @@ def draw(*shape, seed=0, dtype=torch.float32, mean=0.5):
 
 
 def assert_near(got, want, dtype, size, steps):
-    """got has dtype, and is want but for its own rounding
-    and steps roundings of numbers as large as size.
+    """got has dtype, and differs from want by its own rounding and by steps of size.
+
+    A step is one rounding of a number as large as size.
     """
     assert got.dtype == dtype
     cut_off = is_interpreted() and dtype == torch.bfloat16
@@ -38,8 +39,9 @@ def assert_near(got, want, dtype, size, steps):
 
 
 def steps_of(*sizes):
-    """Roundings on the way to a value:
-    some 8, and those of sums, whose error grows with their logarithm.
+    """Roundings on the way to a value, which a sum's length decides.
+
+    They are some 8, and those of sums, whose error grows with their logarithm.
     """
     return 8 + sum(torch.tensor(size).log2().item() for size in sizes if size > 0)
 

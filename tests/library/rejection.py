@@ -1,6 +1,4 @@
-"""Bad input: what torch raises for it is what we must raise,
-and where torch says nothing, ValueError.
-"""
+"""What torch raises for bad input we must raise, and where it says nothing, ValueError."""
 
 import re
 import warnings
@@ -25,8 +23,9 @@ def error_of(call, library):
 
 
 def assert_rejected(call, *pieces):
-    """call(OURS) raises what call(TORCH) does, or ValueError;
-    its message has the pieces and a fix.
+    """call(OURS) raises what call(TORCH) does, or ValueError.
+
+    Its message has the pieces and a fix.
     """
     theirs, ours = error_of(call, TORCH), error_of(call, OURS)
     assert isinstance(ours, ValueError if theirs is None else type(theirs)), (

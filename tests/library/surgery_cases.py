@@ -1,5 +1,6 @@
-"""What the tests of surgery share:
-norms as other libraries write them, trained layers, snapshots.
+"""What the tests of surgery share.
+
+Norms as other libraries write them, trained layers, snapshots.
 """
 
 import torch

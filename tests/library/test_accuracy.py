@@ -1,9 +1,8 @@
-"""float32 results against float64 ones on the same numbers:
-never far behind torch's own float32 layers.
+"""float32 results are never far behind torch's own float32 layers.
 
-An error is relative to the largest magnitude of the true result; D = 2 is left out, where the true
-gradient of a centring norm cancels to almost nothing and every float32 layer is far off in this
-measure.
+Both are compared with float64 results on the same numbers. An error is relative to the largest
+magnitude of the true result; D = 2 is left out, where the true gradient of a centring norm cancels
+to almost nothing and every float32 layer is far off in this measure.
 """
 
 import itertools

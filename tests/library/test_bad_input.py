@@ -1,5 +1,6 @@
-"""Bad input to normlib.functional:
-torch's kind of error, or ValueError where torch says nothing; with the fix.
+"""Bad input to normlib.functional gets torch's kind of error, with the fix.
+
+Where torch says nothing it is ValueError.
 """
 
 import functools

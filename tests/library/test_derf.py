@@ -1,5 +1,6 @@
-"""derf, its gradients and its layer:
-by hand, the official layer, identities, tails, half types, errors.
+"""derf, its gradients and its layer.
+
+By hand, the official layer, identities, tails, half types, errors.
 """
 
 import math

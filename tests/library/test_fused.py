@@ -1,5 +1,6 @@
-"""normlib.fused against float64: every output and gradient, one rounding;
-what is saved; what is refused.
+"""normlib.fused against float64: every output and gradient, one rounding.
+
+And what is saved for backward, and what is refused.
 """
 
 import itertools
@@ -56,18 +57,17 @@ def rms_magnitudes(dy, x, weight):
 
 
 def assert_one_rounding(got, want, magnitude):
-    """Half an ulp of the dtype,
-    and 24 half ulps of the dtype computed in for at most 24 roundings of a term.
+    """Half an ulp of the dtype, and 24 half ulps of the dtype computed in.
 
-    Sums are taken in pairs or in float64, which adds a few of them at any length.
+    They are for at most 24 roundings of a term. Sums are taken in pairs or in float64, which adds a
+    few of them at any length.
     """
     roundings = 24 * torch.finfo(computed_in(got.dtype)).eps / 2
     assert_rounded_once(got, want, roundings * magnitude)
 
 
 def check(ours, truth, backward, sizes, tensors):
-    """Output and gradients of ours at the tensors;
-    truth and backward at the same numbers in float64.
+    """Output and gradients of ours at the tensors, and the truth at the same numbers in float64.
 
     backward is of normlib.gradients: autograd through functional's hypot cancels, and is too
     inexact for float64.
@@ -514,9 +514,7 @@ CALLS = {  # by name: a call of (x, weight or more), and those
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("name", CALLS)
 def test_several_devices_are_refused(name, place):
-    """The operators, given one tensor without values,
-    would return memory that nobody has written.
-    """
+    """The operators, given one tensor without values, would return what nobody has written."""
     call, params = CALLS[name]
     tensors = [X, *params]
     place = min(place, len(params))

@@ -1,5 +1,6 @@
-"""normlib.fused under second derivatives, torch.func, forward mode, torch.compile;
-layers; dispatch.
+"""normlib.fused under second derivatives, torch.func, forward mode and torch.compile.
+
+And its layers, and its dispatch.
 """
 
 import copy

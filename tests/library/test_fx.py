@@ -1,5 +1,6 @@
-"""torch.fx, inference mode, tensors changed between forward and backward:
-as with torch.nn's layers.
+"""torch.fx, inference mode, and tensors that change between forward and backward.
+
+All as with torch.nn's layers.
 """
 
 import pytest

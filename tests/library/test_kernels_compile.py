@@ -1,7 +1,7 @@
-"""Every kernel compiles for a GPU that is not there:
-the interpreter forgives what the compiler refuses.
+"""Every kernel compiles for a GPU that is not there.
 
-Found by this: a clamp of float64, which only fails when compiled. ptxas comes with triton's wheel.
+The interpreter forgives what the compiler refuses. Found by this: a clamp of float64, which only
+fails when compiled. ptxas comes with triton's wheel.
 """
 
 import os

@@ -32,8 +32,9 @@ def forward_and_backward(dy, x, parameter, weight, bias, *, scale=SCALE, kind="t
 
 
 def truth(dy, x, parameter, weight, bias, *, scale=SCALE, kind="tanh"):
-    """The same five in float64: the definition, and autograd;
-    for tanh 1 / cosh^2, which does not cancel.
+    """The same five in float64: the definition, and autograd.
+
+    For tanh it is 1 / cosh^2, which does not cancel.
     """
     dy, x, parameter, weight, bias = float64(dy, x, parameter, weight, bias)
     if kind == "tanh":
@@ -113,8 +114,9 @@ def test_gradients_agree_with_the_closed_form(kind):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_tanh_and_its_slope_to_a_few_units(dtype):
-    """Relative to tanh itself, which vanishes at 0,
-    and to a slope that vanishes far out; both signs.
+    """Relative to tanh itself, which vanishes at 0, and to a slope that vanishes far out.
+
+    Both signs are tried.
     """
     size = torch.logspace(-6, 1.5, 1021, dtype=torch.float64)
     knee = torch.linspace(0.74, 0.76, 1027, dtype=torch.float64)

@@ -1,6 +1,4 @@
-"""LayerNorm's and RMSNorm's kernels against float64,
-on the GPU if there is one, else interpreted.
-"""
+"""LayerNorm's and RMSNorm's kernels against float64, on the GPU or interpreted."""
 
 import pytest
 import torch

@@ -1,5 +1,6 @@
-"""dyt, dyisru, isru and softcap:
-float64 truth, the second witness, half types, tails, transforms, errors.
+"""dyt, dyisru, isru and softcap against float64 and against a second witness.
+
+Half types, tails, transforms, errors.
 """
 
 import math

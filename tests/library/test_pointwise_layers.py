@@ -1,5 +1,6 @@
-"""DyT and DyISRU as layers:
-the official one bit for bit, conversions, what nn.Module promises, errors.
+"""DyT and DyISRU as layers.
+
+The official one bit for bit, conversions, what nn.Module promises, errors.
 """
 
 import copy

@@ -1,5 +1,6 @@
-"""The fit finds the least-squares alpha or c,
-gain and bias, and so keeps more of a trained model.
+"""The fit finds the least-squares alpha or c, gain and bias.
+
+So it keeps more of a trained model.
 """
 
 import copy
@@ -76,8 +77,9 @@ def test_fitted_beats_unfitted_on_every_layer_and_in_the_logits(model_and_data, 
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("start", [1.6, 2.8, 5.2])  # above and below the nearest knee of the grid
 def test_the_fit_recovers_a_layer_of_its_own_kind(new, options, size, bias, start):
-    """From default alpha or c and another scale,
-    the old function comes back, gain and bias included.
+    """From default alpha or c and another scale, the old function comes back.
+
+    Its gain and bias come back, too.
     """
     old = new(size, start, 0.8, bias=bias).double()
     old.weight.data = draw(*old.weight.shape)
