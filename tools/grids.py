@@ -121,6 +121,13 @@ GRIDS = {
         rates=OPENING_RATES,
         nudged=nudge(["none"]),
     ),
+    "opening_wide": grid(  # four times as wide: the same depth loses less of what a head reads
+        ["none"],
+        {**OPENING, "start": "he", "width": 256, "shortcut": False},
+        ADAM | SGD,
+        rates=[1e-3, 3e-3, 1e-2, 3e-2],
+        nudged=nudge(["none"], count=2),
+    ),
     "opening_adam": grid(
         ["none", "layer_norm"],
         {**OPENING, "shortcut": False},

@@ -1,9 +1,11 @@
-"""Checks of lesson 00: one layer's factor, the profile, the block, a norm of one's own.
+"""Checks of lesson 00: one layer's factor, the profile, depth over width, the block, a norm.
 
 Each table maps what a check says to the wrong answer that earns it.
 """
 
 import math
+import statistics
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -268,7 +270,90 @@ def _told_apart(h: Tensor, digits: Tensor) -> float:
     return (nearest == digits[half:]).double().mean().item()
 
 
-@exercise("Exercise 3 (the block)", "two or three Linear maps")
+STARTS = 5
+DEPTHS = (3, 10, 30)
+WIDTHS = (16, 32, 64, 128, 256, 512)
+KEPT = 0.35
+LAST = -1
+
+
+@exercise(
+    "Exercise 3 (depth over width)",
+    f"the seeds 0 to {STARTS - 1}",
+    "the mean of the five shares",
+    f"for {DEPTHS[0]}, {DEPTHS[1]} and {DEPTHS[2]} layers",
+    f"widths {', '.join(map(str, WIDTHS[:-1]))} and {WIDTHS[-1]}",
+    f"at least {KEPT}",
+)
+def depth_over_width(kept, narrowest) -> None:
+    """kept(depth, width): the mean share told apart; narrowest: {depth: the least width}."""
+    with every_case():
+        for depth, width in ((4, 24), (7, 40)):
+            _one_share(kept, depth, width)
+    if not isinstance(narrowest, Mapping) or set(narrowest) != set(DEPTHS):
+        expected = ", ".join(map(str, DEPTHS))
+        raise Slip(f"narrowest is a dict with the depths {expected} as keys.")
+    for depth in DEPTHS:
+        _least_width(depth, narrowest[depth])
+
+
+def _one_share(kept, depth: int, width: int) -> None:
+    data = training.digits()
+    ends: dict[str, list] = {name: [] for name in LISTS}
+    first = []
+    of_training = []
+    for seed in range(STARTS):
+        net = training.mlp(depth=depth, width=width, seed=seed).double()
+        found = _profile(net, data.validation_x, data.validation_y, nn.ReLU)
+        for name, values in ends.items():
+            values.append(found[name][LAST])
+        first.append(found["told apart"][0])
+        seen = _profile(net, data.train_x, data.train_y, nn.ReLU)
+        of_training.append(seen["told apart"][LAST])
+    shares = ends["told apart"]
+    slips = {
+        "that is the share of one start, with the seed 0; take the mean of all five.": shares[0],
+        "that is the sum over the starts; divide by their number.": sum(shares),
+        "that is the largest of the five shares; take their mean.": max(shares),
+        "that is the smallest of the five shares; take their mean.": min(shares),
+        "that is the share behind the first layer; take the last one.": statistics.mean(first),
+        "that is the size; the share told apart is the third list.": statistics.mean(ends["sizes"]),
+        "that is the spread; the share told apart is the third list.": (
+            statistics.mean(ends["spreads"])
+        ),
+        "those are the training pictures; take the validation pictures.": (
+            statistics.mean(of_training)
+        ),
+    }
+    got = kept(depth, width)
+    expect(got, statistics.mean(shares), slips, f"kept({depth}, {width})")
+
+
+def _least_width(depth: int, width) -> None:
+    if width is None:
+        raise Slip(f"kept is right; now measure: narrowest[{depth}] is still None.")
+    if width not in WIDTHS:
+        raise Slip(f"narrowest[{depth}] is {width}, expected one of {WIDTHS}.")
+    share = _share(depth, width)
+    if share < KEPT:
+        raise Slip(f"{depth} layers of width {width} keep {share:.2f}, less than {KEPT}: go wider.")
+    half = width // 2
+    if half in WIDTHS and _share(depth, half) >= KEPT:
+        raise Slip(f"{depth} layers of width {half} keep at least {KEPT}, too: go narrower.")
+
+
+def _share(depth: int, width: int) -> float:
+    """The mean share told apart behind the last layer."""
+    data = training.digits()
+    shares = []
+    for seed in range(STARTS):
+        net = training.mlp(depth=depth, width=width, seed=seed).double()
+        with torch.no_grad():
+            shares.append(_told_apart(net[:-1](data.validation_x), data.validation_y))
+    return statistics.mean(shares)
+
+
+@exercise("Exercise 4 (the block)", "two or three Linear maps")
 def block(student) -> None:
     """student(norm, linear) makes a module with h -> h + relu(linear(norm(h)))."""
     norm = layers.LayerNorm(5, dtype=torch.float64)
@@ -333,7 +418,7 @@ KNOWN = {  # what a norm of one's own is not: (rows, width) -> rows
 
 
 @exercise(
-    "Exercise 4 (a norm of your own)",
+    "Exercise 5 (a norm of your own)",
     f"MyNorm({WIDTH})",
     f"times {LARGER} and times {SMALLER}: all three",
     f"between {LEAST} and {MOST}",

@@ -332,6 +332,61 @@ NORMS = {
 }
 
 
+NARROWEST = {3: 16, 10: 64, 30: 512}
+
+
+def kept_of(
+    *, seeds=range(5), measure=2, layer=-1, picked="validation", summed=lambda s: sum(s) / 5
+):
+    """The solution with one thing changed."""
+
+    def kept(depth, width):
+        data = training.digits()
+        found = []
+        for seed in seeds:
+            net = training.mlp(depth=depth, width=width, seed=seed)
+            x, digits = getattr(data, f"{picked}_x"), getattr(data, f"{picked}_y")
+            found.append(profiled()(net, x, digits)[measure][layer])
+        return summed(found)
+
+    return kept
+
+
+DEPTHS_AND_WIDTHS = {
+    "one start": (kept_of(seeds=[0], summed=sum), NARROWEST, "the share of one start"),
+    "the sum": (kept_of(summed=sum), NARROWEST, "divide by their number"),
+    "the largest": (kept_of(summed=max), NARROWEST, "the largest of the five"),
+    "the smallest": (kept_of(summed=min), NARROWEST, "the smallest of the five"),
+    "the first layer": (kept_of(layer=0), NARROWEST, "behind the first layer"),
+    "the size": (kept_of(measure=0), NARROWEST, "that is the size"),
+    "the spread": (kept_of(measure=1), NARROWEST, "that is the spread"),
+    "training pictures": (kept_of(picked="train"), NARROWEST, "take the validation pictures"),
+    "other seeds": (kept_of(seeds=range(1, 6)), NARROWEST, "is off by up to"),
+    "not measured": (kept_of(), dict.fromkeys(NARROWEST), "narrowest[3] is still None"),
+    "too narrow": (kept_of(), NARROWEST | {30: 256}, "30 layers of width 256 keep 0.30"),
+    "too wide": (kept_of(), NARROWEST | {10: 128}, "10 layers of width 64 keep at least"),
+    "as deep as wide": (kept_of(), NARROWEST | {30: 128}, "go wider"),
+    "no such width": (kept_of(), NARROWEST | {30: 192}, "expected one of"),
+    "a list": (kept_of(), [16, 64, 512], "a dict with the depths"),
+    "a depth is missing": (kept_of(), {3: 16, 10: 64}, "a dict with the depths"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kept", "narrowest", "message"), DEPTHS_AND_WIDTHS.values(), ids=DEPTHS_AND_WIDTHS
+)
+def test_the_slip_in_depth_over_width_is_named(kept, narrowest, message):
+    verdict = check.depth_over_width(kept, narrowest)
+    assert verdict.startswith("[x]")
+    assert message in verdict
+
+
+def test_what_was_measured_of_depth_over_width_is_accepted():
+    assert check.depth_over_width(kept_of(), NARROWEST).startswith("[ok]")
+    as_tensor = kept_of(summed=lambda shares: torch.tensor(shares).mean())
+    assert check.depth_over_width(as_tensor, NARROWEST).startswith("[ok]")
+
+
 @every_slip(
     {check.factor: FACTORS, check.profile: PROFILES, check.own_norm: NORMS, check.block: BUILT}
 )
