@@ -194,13 +194,31 @@ GRIDS = {
         rates=[3e-4, *DEEP_RATES[5:]],
     ),
     "batch_of_2": grid(
-        ["batch_norm", "layer_norm"],
+        ["none", "batch_norm", "layer_norm"],
         SHALLOW,
         ADAM | PAIRS,
         rates=[1e-2, 3e-2, 1e-1],
         nudged=nudge(["batch_norm"]),
     ),
 }
+
+# Lesson 02: lesson 00's net with shortcuts, two pictures a step; narrower, wider, four times as long
+DEEP = OPENING | {"shortcut": True}
+GRIDS["pairs_deep"] = grid(
+    ["none", "skip_init", "batch_norm", "batch_norm_eps_1", "layer_norm"],
+    DEEP,
+    ADAM | PAIRS,
+    rates=[1e-4, 3e-4, 1e-3, 1e-2, 1e-1],
+    nudged=nudge(["none", "batch_norm"], count=3),
+)
+for name, model, train in (
+    ("narrow", DEEP | {"width": 32}, PAIRS),
+    ("wide", DEEP | {"width": 128}, PAIRS),
+    ("long", DEEP, PAIRS | {"steps": 2400, "evaluate_every": 600}),
+):
+    GRIDS[f"pairs_deep_{name}"] = grid(
+        ["none", "batch_norm", "layer_norm"], model, ADAM | train, rates=[3e-4, 1e-2, 1e-1]
+    )
 
 # Lesson 02a: one residual MLP with its norms in four places, as Post-LN with a warm-up as well;
 # each again with four times the steps at the two high rates

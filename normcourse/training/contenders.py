@@ -90,6 +90,7 @@ TUNED = "scale 1: the slope is tuned with the rate"
 CONTENDERS = {
     "none": Contender("no norm"),
     "batch_norm": _batch_norm,
+    "batch_norm_eps_1": Contender("eps 1", partial(layers.BatchNorm1d, eps=1.0), flat=True),
     "layer_norm": _layer_norm,
     "rms_norm": Contender("eps 1e-5", _rms_rows),
     "group_norm": _group_norm,

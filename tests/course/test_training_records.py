@@ -258,6 +258,7 @@ OF_GRIDS = (
     "bound_and_",
     "capstone",
     "opening",
+    "pairs_deep",
     "placement",
     "transformer_",
     "without_",
