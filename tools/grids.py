@@ -202,7 +202,7 @@ GRIDS = {
     ),
 }
 
-# Lesson 02: lesson 00's net with shortcuts, two pictures a step; narrower, wider, four times as long
+# Lesson 02: lesson 00's net with shortcuts, two pictures a step; narrower, wider, and for longer
 DEEP = OPENING | {"shortcut": True}
 GRIDS["pairs_deep"] = grid(
     ["none", "skip_init", "batch_norm", "batch_norm_eps_1", "layer_norm"],
