@@ -11,10 +11,11 @@ from torch import Tensor
 
 from normlib.fused import threads
 
-# Elements at most, whose buffers stay in the L3 cache. At 2^16, where a call costs as much as its
-# work, forward and backward of 2048 x 4096 take 1.1 to 1.6 times the CPU time; at 2^20, 1.0 to 1.3
-# times.
-BLOCK = 1 << 18
+# Elements at most, whose buffers stay in the L3 cache. Measured with two threads and idle cores,
+# forward and backward of 2048 x 4096: with shorter blocks the threads hand over more often (2^18
+# takes 1.1 to 1.4 times the time, 2^17 1.5 to 2.5 times), longer ones leave the cache (2^20: 1.0 to
+# 1.2 times).
+BLOCK = 1 << 19
 BUFFERS = 4  # of a block, at most
 
 Place = tuple[slice, slice]  # of a block: its rows, its columns
