@@ -381,6 +381,7 @@ def test_the_slip_in_depth_over_width_is_named(kept, narrowest, message):
     assert message in verdict
 
 
+@pytest.mark.slow  # the solution, in make test, is accepted with the same answer
 def test_what_was_measured_of_depth_over_width_is_accepted():
     assert check.depth_over_width(kept_of(), NARROWEST).startswith("[ok]")
     as_tensor = kept_of(summed=lambda shares: torch.tensor(shares).mean())
