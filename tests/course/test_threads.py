@@ -16,7 +16,7 @@ print(torch.get_num_threads())
 """
 EACH = [
     ("normcourse.checks.rms_norm", None, 1),
-    ("normcourse.checks.rms_norm", "2", 3),
+    pytest.param("normcourse.checks.rms_norm", "2", 3, marks=pytest.mark.slow),
     ("normlib.layers", None, 3),  # a library leaves that to who uses it
 ]
 

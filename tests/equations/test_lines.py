@@ -62,8 +62,17 @@ def complaints(where, there=None, planted=None):
     }
 
 
+def quick():
+    """PLANTED, of which the first two for each rule run in make test."""
+    seen = []
+    for row in PLANTED:
+        rule = row[-1]
+        yield pytest.param(*row, marks=pytest.mark.selftest if seen.count(rule) > 1 else ())
+        seen.append(rule)
+
+
 @pytest.mark.parametrize(
-    ("where", "there", "planted", "rule"), PLANTED, ids=[row[0] for row in PLANTED]
+    ("where", "there", "planted", "rule"), list(quick()), ids=[row[0] for row in PLANTED]
 )
 def test_what_is_planted_shows(where, there, planted, rule):
     assert not any(complaints(where).values())

@@ -379,7 +379,10 @@ if sys.argv[1] == "thread":
 """
 
 
-@pytest.mark.parametrize("how", ["alone", "thread", "fork"])
+@pytest.mark.parametrize(
+    "how",
+    ["alone", *(pytest.param(how, marks=pytest.mark.slow) for how in ("thread", "fork"))],
+)
 def test_no_threads_before_they_are_needed_and_a_clean_end(how):
     if how == "fork" and not hasattr(os, "fork"):
         pytest.skip("no fork on Windows")

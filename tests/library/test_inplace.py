@@ -101,7 +101,11 @@ def test_an_operation_in_place_after_a_fused_layer(name, operation):
             assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("operation", ["ReLU", "Dropout", "+=", "a row"])  # the kinds there are
+def slow(*values):
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
+@pytest.mark.parametrize("operation", ["ReLU", *slow("Dropout", "+=", "a row")])  # one of each kind
 @every_fused
 def test_compiled(name, operation):
     in_place, out_of_place = OPERATIONS[operation]

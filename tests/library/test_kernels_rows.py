@@ -117,6 +117,7 @@ def test_a_wide_row_in_pieces(dtype, centre, monkeypatch):
 
 
 @CENTRE
+@pytest.mark.slow  # rows in several pieces are tried above
 def test_a_row_of_65543(centre, monkeypatch):
     monkeypatch.setattr(wide, "COLUMNS", 8192)  # fewer programs, each of them slow if interpreted
     check(*inputs(2, 65_536 + 7, dtype=torch.bfloat16), centre=centre)
