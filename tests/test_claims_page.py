@@ -60,7 +60,12 @@ def asserts(place: str) -> bool:
 
 
 def test_no_claim_is_missing_and_none_is_there_twice():
-    assert [claim["id"] for claim in CLAIMS] == [f"A{number:02d}" for number in range(1, COUNT + 1)]
+    found = [claim["id"] for claim in CLAIMS]
+    expected = [f"A{number:02d}" for number in range(1, COUNT + 1)]
+    missing = sorted(set(expected) - set(found))
+    strange = sorted(set(found) - set(expected))
+    assert not missing and not strange, f"missing {missing}, unknown {strange}: {RENEW}"
+    assert found == expected, f"a claim is there twice, or out of order: {RENEW}"
 
 
 def test_every_claim_is_complete():
