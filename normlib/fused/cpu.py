@@ -6,7 +6,7 @@ says which gradients to compute, dx first; the others hold nothing of use. In th
 rows of a block, and C its columns.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -149,16 +149,7 @@ def tanh_backward(
     k = alpha.item() / scale
     gain = _gain(x, weight, scale, dtype)
 
-    def fill(place: Place, scratch: Scratch) -> Sums:
-        """The block's dx; its part of the sums."""
-        sums = Sums()
-        above = scratch.read("dy", dy[place])  # (R, C)
-        if wanted[3]:
-            # db = sum of dy
-            sums.bias = above.sum(0)
-        if not any(wanted[:3]):
-            return sums
-
+    def fill(place: Place, scratch: Scratch, above: Tensor, sums: Sums) -> None:
         # t = tanh(k x)
         block = scratch.read("x", x[place])  # (R, C)
         t = _tanh(block, k, scratch)  # (R, C)
@@ -176,9 +167,8 @@ def tanh_backward(
         if wanted[0]:
             # dx = k s
             scratch.store(s.mul_(k), out[place])
-        return sums
 
-    dalpha, dw, db = _added_up(x, each_block(x, dtype, fill))
+    dalpha, dw, db = _added_up(dy, x, wanted, dtype, fill)
     return dalpha.div_(scale), dw.mul_(scale), db
 
 
@@ -240,15 +230,7 @@ def isru_backward(
     c = c.to(dtype)
     gain = _gain(x, weight, scale, dtype) * c
 
-    def fill(place: Place, scratch: Scratch) -> Sums:
-        """The block's dx; its part of the sums."""
-        sums = Sums()
-        above = scratch.read("dy", dy[place])  # (R, C)
-        if wanted[3]:
-            # db = sum of dy
-            sums.bias = above.sum(0)
-        if not any(wanted[:3]):
-            return sums
+    def fill(place: Place, scratch: Scratch, above: Tensor, sums: Sums) -> None:
         block = scratch.read("x", x[place])  # (R, C)
         block = torch.clamp(block, -far, far, out=scratch.buffer("x", block))
 
@@ -271,9 +253,8 @@ def isru_backward(
             sums.parameter = block.mul_(dx).sum(1).sum(dtype=torch.float64)
         if wanted[0]:
             scratch.store(dx, out[place])
-        return sums
 
-    dc, dw, db = _added_up(x, each_block(x, dtype, fill))
+    dc, dw, db = _added_up(dy, x, wanted, dtype, fill)
     return dc.div_(-2 * c), dw.mul_(scale), db
 
 
@@ -291,12 +272,33 @@ class Sums:
     bias: Tensor | None = None  # (C,)
 
 
-def _added_up(x: Tensor, blocks: Iterable[tuple[Place, Sums]]) -> tuple[Tensor, Tensor, Tensor]:
-    """The sums over all blocks, (1,), (D,) and (D,), in float64; 0 where they are not wanted."""
+def _added_up(
+    dy: Tensor,
+    x: Tensor,
+    wanted: Sequence[bool],
+    dtype: torch.dtype,
+    fill: Callable[[Place, Scratch, Tensor, Sums], None],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The sums over all blocks, (1,), (D,) and (D,), in float64; 0 where they are not wanted.
+
+    fill(place, scratch, above, sums) writes a block's dx, and its part of the sums but for db;
+    above is the block of dy.
+    """
+
+    def work(place: Place, scratch: Scratch) -> Sums:
+        sums = Sums()
+        above = scratch.read("dy", dy[place])  # (R, C)
+        if wanted[3]:
+            # db = sum of dy
+            sums.bias = above.sum(0)
+        if any(wanted[:3]):
+            fill(place, scratch, above, sums)
+        return sums
+
     parameter = x.new_zeros(1, dtype=torch.float64)
     weight = x.new_zeros(x.shape[1], dtype=torch.float64)
     bias = weight.clone()
-    for (_, columns), part in blocks:
+    for (_, columns), part in each_block(x, dtype, work):
         if part.parameter is not None:
             parameter.add_(part.parameter)
         if part.weight is not None:
