@@ -10,7 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
-from editions import derivations
+from editions import derivations, moved
 from editions.equations import equations, label
 from editions.exercises import sheet
 from editions.interactive import places
@@ -207,6 +207,14 @@ def previews(page: Path) -> str:
     return f"window.EQUATIONS = {json.dumps(shown, ensure_ascii=False)};\n"
 
 
+def prepare_moved(target: Path, notebooks: Path) -> None:
+    """A page at each old address, which leads to where the lesson's subject is now."""
+    for old in moved.MOVED:
+        if new := moved.goals(old, notebooks):
+            write(target / f"{old}.md", moved.page(old, new))
+            write(target / "solutions" / f"{old}.md", moved.page(old, new))
+
+
 def prepare(target: Path, notebooks: Path = NOTEBOOKS) -> None:
     """Fill the folder anew with what is in the folder of notebooks."""
     shutil.rmtree(target, ignore_errors=True)
@@ -216,6 +224,7 @@ def prepare(target: Path, notebooks: Path = NOTEBOOKS) -> None:
         figures = interactive.get(str(inside.with_suffix("")), [])
         write(target / inside, prepared_notebook(path, notebooks, figures))
         copy(path, target / FILES / "notebooks" / inside)
+    prepare_moved(target, notebooks)
     for path, markdown in reference_pages(notebooks).items():
         text = prepared_reference(markdown, path, notebooks)
         write(target / path.relative_to(notebooks), text)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from editions import moved, prepare
 from editions.interactive import faults
 
 ROOT = Path(__file__).parents[1]
@@ -56,3 +57,20 @@ def test_the_form_asks_for_lesson_cell_and_torch():
 
 def test_interactive_figures_stand_after_cells_that_exist():
     assert faults(ROOT / "notebooks") == []
+
+
+def test_the_address_of_a_lesson_that_is_gone_leads_to_the_lessons_with_its_subject(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(moved, "MOVED", {"01_a": ("02b", "03"), "02b_b": ("02b",), "04_d": ("99",)})
+    for folder in ("notebooks", "notebooks/solutions"):
+        (tmp_path / folder).mkdir()
+        for name in ("02b_b", "03_c"):
+            (tmp_path / folder / f"{name}.ipynb").write_text('{"cells": []}', "utf-8")
+    assert moved.goals("01_a", tmp_path / "notebooks") == ["02b_b", "03_c"]
+    prepare.prepare_moved(tmp_path / "web", tmp_path / "notebooks")
+    made = {str(path.relative_to(tmp_path / "web")) for path in (tmp_path / "web").rglob("*.md")}
+    assert made == {"01_a.md", "solutions/01_a.md"}
+    for name in made:
+        page = (tmp_path / "web" / name).read_text("utf-8")
+        assert re.findall(r"\]\((.+?)\)", page) == ["02b_b.ipynb", "03_c.ipynb"]

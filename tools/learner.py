@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from editions import moved
 from editions.predictions import answers, folded
 from tools import files
 
@@ -23,15 +24,6 @@ SOLVED = "progress.json"  # in the copy: {lesson: its solved exercises}
 LISTS = {GIVEN: (str, "which lessons you were given"), SOLVED: (list, "what you solved")}
 OWN = "records/own"
 SKIPPED = {".ipynb_checkpoints", "__pycache__"}
-# A lesson that is renamed or dissolved is entered here: its name, and where its subject is now.
-MOVED = {
-    "00b_explosion": ("00b",),
-    "00c_one_step": ("00b", "05a"),
-    "02b_relatives": ("02b", "07a"),
-    "02c_other_axes": ("02b",),
-    "04b_steepness": ("04a",),
-    "05b_bounds": ("06b",),
-}
 CURES = {  # of what the system may say when a file is to be written
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some space",
@@ -74,7 +66,7 @@ def renew(source: Path, target: Path) -> News:
             continue
         with _noting(news, name):
             _renew_one(target, name, content, given, news)
-    for name in [*given, *(f"{stem}.ipynb" for stem in MOVED)]:
+    for name in [*given, *(f"{stem}.ipynb" for stem in moved.MOVED)]:
         if name not in course:
             with _noting(news, name):
                 _retire(target, name, given, news)
@@ -128,7 +120,7 @@ def _retire(target: Path, name: str, given: dict, news: News) -> None:
     """A file that the course no longer has: the reader's copy is kept, answers and all."""
     mine = target / name
     stays = name
-    if mine.stem in MOVED and mine.exists():
+    if mine.stem in moved.MOVED and mine.exists():
         old = _free_name(mine)
         mine.rename(old)
         stays = old.relative_to(target).as_posix()
@@ -247,9 +239,12 @@ def announcement(news: News, source: Path, target: Path) -> list[str]:
 
 def _where_it_went(name: str, stays: str, source: Path, target: Path) -> str:
     stem = Path(name).stem
-    found = [path.stem for new in MOVED.get(stem, ()) for path in source.glob(f"{new}_*.ipynb")]
+    found = moved.goals(stem, source)
     subject = f"its subject is in {' and '.join(found)} now" if found else "no other has its place"
-    return f"The course has no lesson {stem} any more; {subject}. Yours: {_shown(target, stays)}."
+    return (
+        f"The course has no lesson {stem} any more; {subject}. "
+        f"Yours is kept, with your answers: {_shown(target, stays)}."
+    )
 
 
 def _unwritten(news: News, target: Path) -> Iterator[str]:
@@ -271,7 +266,11 @@ def _shown(target: Path, name: str) -> str:
 
 
 def progress(target: Path, checks: Path) -> list[str]:
-    """One line for each lesson begun: a solved exercise, or a cell that the reader changed."""
+    """One line for each lesson begun: a solved exercise, or a cell that the reader changed.
+
+    What was solved in a lesson that the course has no more counts in the lesson that has its
+    exercise now, under the same name.
+    """
     solved = read_list(target / SOLVED)
     given = read_list(target / GIVEN)
     lines = []
@@ -279,17 +278,19 @@ def progress(target: Path, checks: Path) -> list[str]:
         if ".old" in lesson.name or not lesson.is_file():
             continue
         number, _, subject = lesson.stem.partition("_")
-        total = _exercises(checks / f"{subject}.py")
-        done = len(solved.get(subject, []))
+        asked = _exercises(checks / f"{subject}.py")
+        subjects = {subject, *(old.partition("_")[2] for old in moved.earlier(number))}
+        done = asked & {name for each in subjects for name in solved.get(each, [])}
         newest = given.get(lesson.name)  # None: the list could not be written
         changed = newest and signature(lesson.name, lesson.read_bytes()) != newest
         if done or changed:
-            lines.append(f"{number} {subject}: {done} of {total} exercises solved")
+            lines.append(f"{number} {subject}: {len(done)} of {len(asked)} exercises solved")
     return lines
 
 
-def _exercises(checks: Path) -> int:
-    """How many checks a file defines; counted in its text, so that the lab starts without torch."""
+def _exercises(checks: Path) -> set[str]:
+    """The checks that a file defines; found in its text, so that the lab starts without torch."""
     if not checks.exists():
-        return 0
-    return len(re.findall(r"^@exercise\(", checks.read_text(encoding="utf-8"), re.M))
+        return set()
+    text = checks.read_text(encoding="utf-8")
+    return set(re.findall(r"^@exercise\(.*?^def (\w+)", text, re.M | re.S))

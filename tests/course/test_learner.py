@@ -14,6 +14,7 @@ import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
 
+from editions import moved
 from normcourse import progress
 from normcourse.checks.verdict import Slip, exercise
 from tests import full_disk
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 STARTUP = runpy.run_path(str(ROOT / "tools/lab_hints.py"))
 renew = learner.renew
+YOURS = "Yours is kept, with your answers:"
 
 
 def write_lesson(path, *sources, tags=()):
@@ -339,7 +341,7 @@ def test_a_lesson_that_was_dissolved_is_kept_and_the_reader_told_where_its_subje
     course, monkeypatch
 ):
     lessons, mine = course
-    monkeypatch.setattr(learner, "MOVED", {"01_a": ("02", "03b")})
+    monkeypatch.setattr(moved, "MOVED", {"01_a": ("02", "03b")})
     assert renew(lessons, mine) == learner.News()  # as long as the course has it
     write_lesson(mine / "01_a.ipynb", "my answer")
     (lessons / "01_a.ipynb").unlink()
@@ -348,7 +350,7 @@ def test_a_lesson_that_was_dissolved_is_kept_and_the_reader_told_where_its_subje
     write_lesson(lessons / "03b_c.ipynb", "first")
     news = renew(lessons, mine)
     gone = "The course has no lesson 01_a any more; its subject is in 02_b and 03b_c now."
-    assert told(news, course) == [f"{gone} Yours: my/01_a.old.ipynb."]
+    assert told(news, course) == [f"{gone} {YOURS} my/01_a.old.ipynb."]
     assert sources(mine / "01_a.old.ipynb") == ["my answer"]
     assert not (mine / "01_a.ipynb").exists() and not (mine / "solutions/01_a.ipynb").exists()
     assert renew(lessons, mine) == learner.News()
@@ -358,16 +360,16 @@ def test_a_lesson_that_left_the_course_in_another_way_stays_where_it_is(course):
     lessons, mine = course
     (lessons / "01_a.ipynb").unlink()
     (line,) = told(renew(lessons, mine), course)
-    assert "no lesson 01_a any more" in line and "Yours: my/01_a.ipynb." in line
+    assert "no lesson 01_a any more" in line and f"{YOURS} my/01_a.ipynb." in line
     assert sources(mine / "01_a.ipynb") == ["first"]
     write_lesson(mine / "99_notes.ipynb", "the reader's own, which no course ever had")
     assert renew(lessons, mine) == learner.News()
 
 
 def test_where_a_lesson_went_is_a_lesson():
-    """What learner.MOVED says of a lesson holds once the course has it no more."""
+    """What moved.MOVED says of a lesson holds once the course has it no more."""
     lessons = [path.stem for path in (ROOT / "notebooks").glob("*.ipynb")]
-    for old, new in learner.MOVED.items():
+    for old, new in moved.MOVED.items():
         for number in new:
             found = [stem for stem in lessons if stem.startswith(f"{number}_")]
             assert old in lessons or len(found) == 1, (old, number)
@@ -478,6 +480,24 @@ def test_the_lab_prints_a_line_for_each_lesson_begun(course):
     write_lesson(mine / "03_c.ipynb", "my answer")
     lines = ["01 a: 1 of 2 exercises solved", "03 c: 0 of 2 exercises solved"]
     assert learner.progress(mine, checks) == lines
+
+
+def test_what_was_solved_in_a_lesson_that_is_gone_counts_where_its_exercise_is(course, monkeypatch):
+    lessons, mine = course
+    monkeypatch.setattr(moved, "MOVED", {"01_a": ("02", "03b"), "04_d": ("02",)})
+    checks = lessons.parent / "checks"
+    checks.mkdir()
+    (checks / "b.py").write_text('@exercise(\n    "1",\n)\ndef one(s): ...\n')
+    (checks / "c.py").write_text('@exercise("1")\ndef two(s): ...\n\n@exercise("2")\ndef x(s): ...')
+    (lessons / "01_a.ipynb").unlink()
+    for name in ("02_b", "03b_c"):
+        write_lesson(lessons / f"{name}.ipynb", "first")
+    renew(lessons, mine)
+    solved = json.dumps({"a": ["one", "two", "that is in no lesson now"], "d": ["x"]})
+    (mine / learner.SOLVED).write_text(solved)
+    lines = ["02 b: 1 of 1 exercises solved", "03b c: 1 of 2 exercises solved"]
+    assert learner.progress(mine, checks) == lines
+    assert (mine / learner.SOLVED).read_text() == solved
 
 
 # The hint after a restart

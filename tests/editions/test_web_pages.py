@@ -5,7 +5,7 @@ from urllib.parse import unquote, urldefrag, urlparse
 
 import pytest
 
-from editions import predictions, prepare
+from editions import moved, predictions, prepare
 from tests.editions.conftest import ROOT
 from tests.editions.site import (
     CONTRAST,
@@ -62,6 +62,15 @@ def test_every_notebook_and_reference_page_is_a_page(site):
     wanted = [path.relative_to(NOTEBOOKS).with_suffix(".html") for path in made_from]
     assert len(wanted) > 30
     assert [str(page) for page in wanted if not (site / page).is_file()] == []
+
+
+def test_the_address_of_a_lesson_that_is_gone_leads_to_where_its_subject_is(site, desktop):
+    links = {visit.page: visit.seen["links"] for visit in desktop}
+    for old in moved.MOVED:
+        for new in moved.goals(old, NOTEBOOKS):
+            for folder in ("", "solutions/"):
+                wanted = (site / f"{folder}{new}.html").as_uri()
+                assert wanted in links[f"{folder}{old}.html"], old
 
 
 def test_nothing_fails_and_nothing_leaves_the_machine(desktop, phone):
