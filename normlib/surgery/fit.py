@@ -3,13 +3,14 @@
 import copy
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from normlib import layers
+from normlib.surgery.running import check_batches, run
 
 # inputs kept per layer: 4 MB with their outputs, some milliseconds for each trial of the fit
 SAMPLE = 2**18
@@ -51,10 +52,7 @@ def _curves(
     model: nn.Module, made: dict[nn.Module, nn.Module], batches: Iterable[Any]
 ) -> dict[nn.Module, Curve]:
     """made, when every new layer can be fitted."""
-    if isinstance(batches, Tensor | Mapping):
-        raise TypeError(
-            "replace needs a list of batches as fit_to, got one batch. Put it in a list."
-        )
+    check_batches("replace", "fit_to", batches)
     owners: Counter[int] = Counter()
     for module in model.modules():
         owners.update(id(parameter) for parameter in module._parameters.values())
@@ -117,31 +115,16 @@ class _Sample:
         return len(self.keys) > 0 and bool(inputs.any()) and bool(outputs.any())
 
 
-@torch.no_grad()
 def _run(model: nn.Module, samples: dict[nn.Module, _Sample], batches: Iterable[Any]) -> None:
-    """Run the model on the batches in eval mode, and leave it as it was."""
-    modes = {module: module.training for module in model.modules()}
-    is_fused = torch.backends.mha.get_fastpath_enabled()
     handles = [
         old.register_forward_hook(sample, with_kwargs=True) for old, sample in samples.items()
     ]
     try:
-        # it may pass nested tensors, which have no rows
-        torch.backends.mha.set_fastpath_enabled(False)
-        model.eval()
-        for batch in batches:
-            if isinstance(batch, Mapping):
-                model(**batch)
-            elif isinstance(batch, tuple | list):
-                model(*batch)
-            else:
-                model(batch)
+        for _ in run(model, batches):
+            pass
     finally:
-        torch.backends.mha.set_fastpath_enabled(is_fused)
         for handle in handles:
             handle.remove()
-        for module, mode in modes.items():
-            module.training = mode
 
 
 @torch.no_grad()

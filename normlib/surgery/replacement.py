@@ -118,7 +118,7 @@ def replace(
         elif fit_to is not None:
             record.notes.append("not fitted: no batch reached it, or only zeros")
         record.new = repr(fresh)
-    return _swap(model, made), Report(records, left)
+    return swap(model, made), Report(records, left)
 
 
 def _check_model(model: nn.Module, new: Callable[..., nn.Module]) -> None:
@@ -133,7 +133,7 @@ def _check_model(model: nn.Module, new: Callable[..., nn.Module]) -> None:
         )
 
 
-def _swap(model: nn.Module, made: dict[nn.Module, nn.Module]) -> nn.Module:
+def swap(model: nn.Module, made: dict[nn.Module, nn.Module]) -> nn.Module:
     if model in made:
         return made[model]
     for parent in list(model.modules()):
