@@ -55,10 +55,11 @@ ALL_BUT_X = ("mean_ptr", "bias_ptr", "weight_ptr", "dw_ptr", "db_ptr")
 dtype = sys.argv[1]
 def without(kernel):
     return [name for name in ALL_BUT_X if dtype == "fp64" and name in kernel.arg_names]
-longest = 16384 if dtype != "fp64" else 8192
-for kernel, columns in ((rows._forward, 3), (rows._forward, longest),
-                        (rows._backward, 3), (rows._backward, longest // 2)):
-    compiled(kernel, dtype, without(kernel), **tile_shape(columns))
+for kernel in (rows._forward, rows._backward):
+    compiled(kernel, dtype, without(kernel), **tile_shape(3))
+if dtype == "bf16":
+    compiled(rows._forward, dtype, **tile_shape(16384))
+    compiled(rows._backward, dtype, **tile_shape(8192))
 for kernel in (wide._forward, wide._row_sums):
     compiled(kernel, dtype, without(kernel), PIECE=wide.PIECE, num_warps=8)
 compiled(wide._columns, dtype, without(wide._columns), **tile_shape(70_000, wide.COLUMNS))

@@ -279,6 +279,7 @@ def test_bfloat16_layers_have_no_dead_zone():  # |alpha x| = 4
     assert not output_and_gradients(lambda v: torch.tanh(layer.alpha.detach() * v), dy, x)[1].any()
 
 
+@pytest.mark.slow  # test_pointwise.py compiles the functions under them
 @pytest.mark.parametrize("layer", LAYERS)
 def test_compiled_for_inputs_of_any_size(layer):
     torch.compiler.reset()  # another test's shapes would make this one dynamic
