@@ -1,4 +1,4 @@
-"""Checks of lesson 02: a row by hand, layer norm, its gradient."""
+"""Checks of lesson 02: a row by hand, layer norm, an output and its rows, its gradient."""
 
 import math
 from functools import partial
@@ -228,7 +228,60 @@ def _check_large_mean(student) -> None:
 # Exercise 3
 
 
-@exercise("Exercise 3 (the gradient in one line)")
+OUTPUT, INPUT = (1, 1, -1, -1), (12, 12, 8, 8)
+
+
+@exercise(
+    "Exercise 3 (from an output back to a row)",
+    "The first two are 1 and 1",
+    "mean 10 and the standard deviation 2",
+    "the output first",
+)
+def back_to_a_row(answer) -> None:
+    """The output (1, 1, -1, -1), and the row with mean 10 and standard deviation 2 that gives it.
+
+    [EQ-LN-CONSTRAINTS] [EQ-LN-INVARIANCE]
+    """
+    output, row = (
+        torch.tensor(numbers(parts(part, *RESULTS, kind="list"), name), dtype=torch.float64)
+        for part, name in zip(
+            parts(answer, "output", "input", kind="pair of lists"),
+            ("the output", "the row that came in"),
+            strict=True,
+        )
+    )
+    near = {"rtol": 5e-3, "atol": 5e-3}
+    xhat, x = torch.tensor(OUTPUT).double(), torch.tensor(INPUT).double()
+    if torch.allclose(output, x, **near) and torch.allclose(row, xhat, **near):
+        raise Slip("the two rows have changed places: the output first.")
+    if not torch.allclose(output[:2], xhat[:2], **near):
+        raise Slip("the output begins with 1 and 1; only the other two are lost.")
+    if abs(output.sum()) > near["atol"]:
+        raise Slip(f"the output's four numbers add up to {output.sum():.3g}; they have to give 0.")
+    if abs(output.square().sum() - 4) > near["atol"]:
+        raise Slip(
+            f"the output's squares add up to {output.square().sum():.3g}; they have to give D = 4."
+        )
+    slips = {
+        "its mean is right; its VARIANCE is 2. The standard deviation has to be 2.": (
+            10 + math.sqrt(2) * xhat
+        ),
+        "its standard deviation is 4: multiply the output by 2, not by 4.": 10 + 4 * xhat,
+        "its standard deviation is 1: what was divided has to come back, too.": 10 + xhat,
+        "2 is its standard deviation with D - 1; LayerNorm divides by D.": (
+            10 + math.sqrt(3) * xhat
+        ),
+        "its mean is 0: what was subtracted has to come back, too.": 2 * xhat,
+        "the level comes back last: multiply by 2 first, then add 10.": 2 * (10 + xhat),
+        "that row gives the output with the other sign: a factor below 0 flips it.": 10 - 2 * xhat,
+    }
+    expect(row, x, slips, what="the row that came in", **near)
+
+
+# Exercise 4
+
+
+@exercise("Exercise 4 (the gradient in one line)")
 def row_gradient(student) -> None:
     """student(dy, x, w, eps) -> the gradient of layer norm for each row of x.
 

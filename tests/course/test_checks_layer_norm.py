@@ -37,7 +37,26 @@ ROW = {
 }
 
 
-@every_slip({check.by_hand: ROW})
+BACK = {
+    "changed places": (([12, 12, 8, 8], [1, 1, -1, -1]), "changed places"),
+    "another start": (([2, 1, -1, -2], [12, 12, 8, 8]), "begins with 1 and 1"),
+    "only the squares": (([1, 1, 1, 1], [12, 12, 8, 8]), "add up to 4; they have to give 0"),
+    "only the sum": (([1, 1, 0, -2], [12, 12, 8, 8]), "squares add up to 6"),
+    "length 1": (([1, 1, -1.5, -0.5], [12, 12, 8, 8]), "squares add up to 4.5"),
+    "variance 2": (([1, 1, -1, -1], [11.414, 11.414, 8.586, 8.586]), "VARIANCE is 2"),
+    "variance 16": (([1, 1, -1, -1], [14, 14, 6, 6]), "not by 4"),
+    "size forgotten": (([1, 1, -1, -1], [11, 11, 9, 9]), "what was divided"),
+    "D - 1": (([1, 1, -1, -1], [11.732, 11.732, 8.268, 8.268]), "LayerNorm divides by D"),
+    "level forgotten": (([1, 1, -1, -1], [2, 2, -2, -2]), "what was subtracted"),
+    "level first": (([1, 1, -1, -1], [22, 22, 18, 18]), "the level comes back last"),
+    "flipped": (([1, 1, -1, -1], [8, 8, 12, 12]), "flips it"),
+    "one row": ([1, 1, -1, -1], "expected a pair of lists (output, input)"),
+    "three numbers": (([1, 1, -1], [12, 12, 8, 8]), "expected a list (y1, y2, y3, y4)"),
+    "words": ((["a", 1, 1, 1], [12, 12, 8, 8]), "expected a list of numbers"),
+}
+
+
+@every_slip({check.by_hand: ROW, check.back_to_a_row: BACK})
 def test_a_wrong_row_is_named(check_, answer, message):
     verdict = check_(answer)
     assert verdict.startswith("[x]") and message in verdict
@@ -196,7 +215,7 @@ LAYER_NORM = {
 }
 
 
-# Exercise 3
+# Exercise 4
 
 
 def columns(dy, x, eps):
