@@ -229,6 +229,7 @@ def _check_large_mean(student) -> None:
 
 
 OUTPUT, INPUT = (1, 1, -1, -1), (12, 12, 8, 8)
+NEAR = 5e-3
 
 
 @exercise(
@@ -250,15 +251,16 @@ def back_to_a_row(answer) -> None:
             strict=True,
         )
     )
-    near = {"rtol": 5e-3, "atol": 5e-3}
     xhat, x = torch.tensor(OUTPUT).double(), torch.tensor(INPUT).double()
-    if torch.allclose(output, x, **near) and torch.allclose(row, xhat, **near):
+    if torch.allclose(output, x, rtol=NEAR, atol=NEAR) and torch.allclose(
+        row, xhat, rtol=NEAR, atol=NEAR
+    ):
         raise Slip("the two rows have changed places: the output first.")
-    if not torch.allclose(output[:2], xhat[:2], **near):
+    if not torch.allclose(output[:2], xhat[:2], rtol=NEAR, atol=NEAR):
         raise Slip("the output begins with 1 and 1; only the other two are lost.")
-    if abs(output.sum()) > near["atol"]:
+    if abs(output.sum()) > NEAR:
         raise Slip(f"the output's four numbers add up to {output.sum():.3g}; they have to give 0.")
-    if abs(output.square().sum() - 4) > near["atol"]:
+    if abs(output.square().sum() - 4) > NEAR:
         raise Slip(
             f"the output's squares add up to {output.square().sum():.3g}; they have to give D = 4."
         )
@@ -275,7 +277,7 @@ def back_to_a_row(answer) -> None:
         "the level comes back last: multiply by 2 first, then add 10.": 2 * (10 + xhat),
         "that row gives the output with the other sign: a factor below 0 flips it.": 10 - 2 * xhat,
     }
-    expect(row, x, slips, what="the row that came in", **near)
+    expect(row, x, slips, what="the row that came in", rtol=NEAR, atol=NEAR)
 
 
 # Exercise 4
