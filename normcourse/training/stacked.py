@@ -67,6 +67,7 @@ def train_stacked(
     lr: float = 0.1,
     hidden_lr: float | None = None,
     batch_size: int = 64,
+    after_step: Callable[[], None] | None = None,
     seed: int = 0,
 ) -> None:
     """Plain SGD on shuffled full batches, the same for all nets; each gets its own gradient.
@@ -75,6 +76,7 @@ def train_stacked(
 
     Args:
         hidden_lr: the rate of the weights of all Linear layers but the head, if it is another one.
+        after_step: called after each step; it may change the weights in place.
     """
     count = len(next(nets.parameters()))
     samples = len(data.train_y)
@@ -102,6 +104,8 @@ def train_stacked(
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        if after_step is not None:
+            after_step()
 
 
 @torch.no_grad()

@@ -105,3 +105,21 @@ def test_hidden_weights_have_a_rate_of_their_own(data):
         # a step is a difference of numbers of size 1
         wanted = rate.get(key, 0.5) * step
         torch.testing.assert_close(moved["two"][key], wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_what_is_called_after_each_step_sees_the_new_weights_and_may_change_them(data):
+    nets = training.stacked_mlp(1, nets=2, width=8)
+    head = nets[-1].weight
+    start = head.detach().clone()
+    moved = []
+
+    def put_back():
+        moved.append((head - start).abs().max().item())
+        with torch.no_grad():
+            head.copy_(start)
+
+    training.train_stacked(nets, data, steps=3, lr=0.1, after_step=put_back)
+    assert len(moved) == 3
+    assert min(moved) > 0
+    assert torch.equal(head, start)
+    assert not torch.equal(nets[0].weight, training.stacked_mlp(1, nets=2, width=8)[0].weight)
