@@ -265,3 +265,35 @@ GRIDS["bound_and_bend"] = grid(
     tuning_seeds=FIVE,
     slopes={name: [0.1, 0.5] for name in CURVED},
 )
+
+# Lesson 03: the halves of LayerNorm where a ReLU writes to the stream or a Linear layer, at two
+# sizes of the weights; and the offset. The large ones again narrower, wider, and for longer.
+HALVES = ["layer_norm", "rms_norm", "centring", "none"]
+WRITERS = {
+    "relu": ({"build": "mlp", "depth": 21, "shortcut": True}, 100),
+    "linear": ({"build": "residual_mlp", "depth": 10, "width": 64, "placement": "pre"}, 60),
+}
+OFTEN = {"optimizer": "sgd", "batch_size": 32, "warmup": 0, "evaluate_every": 20}
+HALVES_RATES = [1e-5, 1e-4, 3e-4, 1e-3, 1e-2, 1e-1, 3e-1]
+
+
+def halves(norms: list[str], model: dict, steps: int, rates: list[float]) -> Grid:
+    return grid(norms, model, ADAM | OFTEN | {"steps": steps}, rates=rates)
+
+
+def in_variations(name: str, norms: list[str], model: dict, steps: int) -> None:
+    """The grid of this name with half and twice the width, and with four times the steps."""
+    GRIDS[f"{name}_narrow"] = halves(norms, model | {"width": 32}, steps, HALVES_RATES)
+    GRIDS[f"{name}_wide"] = halves(norms, model | {"width": 128}, steps, HALVES_RATES)
+    GRIDS[f"{name}_long"] = halves(norms, model, 4 * steps, HALVES_RATES)
+
+
+for writer, (model, steps) in WRITERS.items():
+    for size, start in (("small", "torch"), ("large", "he")):
+        name = f"halves_{writer}_{size}"
+        rates = [*HALVES_RATES, 3e-5, 3e-2, 1.0]
+        GRIDS[name] = halves(HALVES, model | {"start": start}, steps, rates)
+    in_variations(name, HALVES[:3], model | {"start": "he"}, steps)
+shifted = WRITERS["linear"][0] | {"start": "he", "offset": 0.05}
+GRIDS["halves_offset"] = halves(HALVES[:2], shifted, 60, [*HALVES_RATES, 3e-5, 3e-2, 1.0])
+in_variations("halves_offset", HALVES[:2], shifted, 60)

@@ -72,6 +72,17 @@ def _curve(function: Callable[[Tensor], Tensor]) -> Contender:
     return Contender("alpha 0.5", from_slope(0.5), from_slope=from_slope)
 
 
+class Centring(nn.Module):
+    """LayerNorm without its division: each row minus its mean. It learns nothing."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x - x.mean(-1, keepdim=True)
+
+
+def _centring(width: int) -> nn.Module:
+    return Centring()
+
+
 def _softcap(width: int) -> nn.Module:
     """functional.softcap as a layer: DyT with alpha 1 and scale CAP that learns nothing."""
     return layers.DyT(width, 1.0, CAP, bias=False).requires_grad_(False)
@@ -93,6 +104,7 @@ CONTENDERS = {
     "batch_norm_eps_1": Contender("eps 1", partial(layers.BatchNorm1d, eps=1.0), flat=True),
     "layer_norm": _layer_norm,
     "rms_norm": Contender("eps 1e-5", _rms_rows),
+    "centring": Contender("each row minus its mean, learns nothing", _centring),
     "group_norm": _group_norm,
     "weight_norm": Contender("g = ||v||: the same function as none", weights=True),
     "skip_init": Contender("no norm, each branch times a number from 0", skip_init=True),

@@ -63,12 +63,16 @@ def residual_mlp(
     skip_init: bool = False,
     fixup: bool = False,
     start: str = "he",
+    offset: float = 0.0,
     seed: int = 0,
 ) -> nn.Sequential:
     """A Linear layer, depth blocks around (Linear, ReLU, Linear), a head: (N, 64) -> (N, 10).
 
     A last norm stands before the head, except with placement "post", whose blocks end with one.
     With fixup the branches are Fixup's, which need no norm, and the head starts at 0.
+
+    Args:
+        offset: added at the start to every weight of a Linear layer, but for the head's.
     """
     layers: list[nn.Module] = [nn.Linear(PIXELS, width)]
     for _ in range(depth):
@@ -77,6 +81,10 @@ def residual_mlp(
         layers.append(Block(branch, norm, width, placement, skip_init=skip_init))
     layers.extend(_last(norm, width, placement))
     net = _init(nn.Sequential(*layers, nn.Linear(width, CLASSES)), start, seed)
+    with torch.no_grad():
+        for layer in net[:-1].modules():
+            if isinstance(layer, nn.Linear):
+                layer.weight.add_(offset)
     return _scaled_for_fixup(net, depth) if fixup else net
 
 
