@@ -613,7 +613,7 @@ def power_iteration(draw):
     return {"W": w, "u": u, "t": 3} | parts
 
 
-@lines("03 invariance-why", "03a longer-why")
+@lines("03a longer-why")
 def blind_to_a_factor(draw):
     w, u, dy = leaf(draw(D, 3)), draw(3), draw(D)
     x = w @ u
