@@ -257,6 +257,7 @@ OF_GRIDS = (
     "batch_of_",
     "bound_and_",
     "capstone",
+    "halves_",
     "opening",
     "pairs_deep",
     "placement",
