@@ -202,6 +202,16 @@ GRIDS = {
     ),
 }
 
+# Lesson 00's eight nets again, half and twice as wide, for 100 steps
+for width_name, width in (("narrow", 32), ("wide", 128)):
+    for place, shortcut in (("plain", False), ("shortcut", True)):
+        GRIDS[f"opening_{place}_{width_name}"] = grid(
+            NORMS,
+            {**OPENING, "shortcut": shortcut, "width": width},
+            ADAM | SGD | {"steps": 100},
+            rates=OPENING_RATES,
+        )
+
 # Lesson 02: lesson 00's net with shortcuts, two pictures a step; narrower, wider, and for longer
 DEEP = OPENING | {"shortcut": True}
 GRIDS["pairs_deep"] = grid(

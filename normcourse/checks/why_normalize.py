@@ -1,4 +1,4 @@
-"""Checks of lesson 00: one layer's factor, the profile, depth over width, the block, a norm.
+"""Checks of lesson 00: one layer's factor, depth over width, the block, a norm.
 
 Each table maps what a check says to the wrong answer that earns it.
 """
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from normcourse import draw, training
-from normcourse.checks.probes import calls, only_looked_at, same_gradients
+from normcourse.checks.probes import calls, same_gradients
 from normcourse.checks.values import describe
 from normcourse.checks.verdict import (
     FLOAT32,
@@ -19,8 +19,6 @@ from normcourse.checks.verdict import (
     every_case,
     exercise,
     expect,
-    is_value,
-    parts,
 )
 from normlib import layers
 
@@ -52,8 +50,20 @@ FACTORS = {  # of n inputs and the variance v
         (n * v / 2) ** 15
     ),
 }
-LISTS = ("sizes", "spreads", "told apart")
-SLIPS = ("deviations", "along the row")  # measured as well, to name them
+LAYERS = [{"n": 64, "v": 0.01}, {"n": 9, "v": 0.7}]
+INPUTS = [{"n": 64}, {"n": 9}]
+STEADY = {  # of n inputs
+    "that is the standard deviation; the variance is its square.": lambda n: math.sqrt(2 / n),
+    "ReLU is missing: it keeps half of the mean square.": lambda n: 1 / n,
+    "ReLU halves the mean square, so the variance has to double: 2, not 1/2.": (
+        lambda n: 1 / (2 * n)
+    ),
+    "that is one over the variance.": lambda n: n / 2,
+    "n is missing: z is a sum of n products.": lambda n: 2.0,
+    "the factor is the root of n v / 2; it is 1 where n v / 2 is 1.": lambda n: 4 / n,
+    "that is torch's own variance, for which the factor is not 1.": lambda n: 1 / (3 * n),
+    "that is the factor, 1; the question is the variance.": lambda n: 1.0,
+}
 BLOCKS = {  # of h, norm, linear
     "the shortcut carries h itself; yours adds the NORMALIZED h.": (
         lambda h, norm, linear: norm(h) + torch.relu(linear(norm(h)))
@@ -94,191 +104,47 @@ BLOCKS = {  # of h, norm, linear
 }
 
 
-@exercise("Exercise 1 (one layer's factor)")
-def factor(student) -> None:
-    """student(n, v): what Linear and ReLU multiply the size by, on average over random weights."""
-    cases = [{"n": 64, "v": 0.01}, {"n": 9, "v": 0.7}]
-    calls(
-        student,
-        lambda n, v: math.sqrt(n * v / 2),
-        *cases,
-        slips=FACTORS,
-        what="the factor",
-        rtol=FLOAT32,  # .item() of a tensor in float32 is a Python number: its dtype cannot be seen
+@exercise(
+    "Exercise 1 (one layer's factor)",
+    "which variance of the weights is this factor 1",
+    "gives your variance to the thirty layers",
+)
+def factor(student, steady) -> str:
+    """student(n, v): what Linear and ReLU multiply the size by, on average over random weights.
+
+    steady(n): the variance for which this factor is 1. Returns, in words, what it does to the net.
+    """
+    for answer, right, what, slips, cases in (
+        (student, lambda n, v: math.sqrt(n * v / 2), "the factor", FACTORS, LAYERS),
+        (steady, lambda n: 2 / n, "steady", STEADY, INPUTS),
+    ):
+        # .item() of a tensor in float32 is a Python number: its dtype cannot be seen
+        calls(answer, right, *cases, slips=slips, what=what, rtol=FLOAT32)
+    return (
+        "with your variance the size behind the thirty layers is "
+        f"{_last_size(float(steady(WIDTH))):.1f}, with torch's it was "
+        f"{_last_size(1 / (3 * WIDTH)):.0e}."
     )
 
 
-@exercise(
-    "Exercise 2 (the profile of a net)",
-    f"three lists: {', '.join(LISTS)}",
-    "the three functions above",
-    "change nothing in the network",
-)
-def profile(student) -> None:
-    """student(net, x, digits) -> (sizes, spreads, told apart), one number behind each layer."""
-    with every_case():
-        for seed in (0, 1):
-            _profile_of(student, seed)
-
-
-def _profile_of(student, seed: int) -> None:
-    net = _net(seed)
-    digits = torch.arange(400 + 100 * seed) % 10
-    of_digit = draw(10, 6, seed=seed + 7)  # so that the digits can be told apart in part
-    x = 1 + of_digit[digits] + draw(len(digits), 6, seed=seed + 5)
-    net.train(seed == 0)
-    with only_looked_at(net):
-        got = parts(student(net, x.clone(), digits.clone()), *LISTS)
-    _compare(got, net, x, digits)
-
-
-def _net(seed: int) -> nn.Sequential:
-    """Linear, ReLU, two Blocks, a norm, a head: what a measurement has to tell apart.
-
-    All are 6 wide, so that a part that gets x in place of h makes a number, not an error.
-    """
-    blocks = [
-        training.Block(nn.Sequential(nn.Linear(6, 6), nn.ReLU()), layers.LayerNorm, 6)
-        for _ in range(2)
-    ]
-    start = [nn.Linear(6, 6), nn.ReLU()]
-    net = nn.Sequential(*start, *blocks, layers.LayerNorm(6), nn.Linear(6, 10)).double()
+def _last_size(variance: float) -> float:
+    """Behind the last ReLU of the lesson's thirty layers."""
+    net = training.mlp(depth=30, start="torch").double()
     with torch.no_grad():
-        for place, parameter in enumerate(net.parameters()):
-            parameter.copy_(draw(*parameter.shape, seed=100 * seed + place))
-    return net
-
-
-def _compare(got, net, x, digits) -> None:
-    wanted = _profile(net, x, digits, (nn.ReLU, training.Block))
-    linear = _profile(net, x, digits, (nn.Linear, training.Block))
-    entering = _profile(net, x, digits, (nn.ReLU, training.Block), before=True)
-    unchained = _profile(net, x, digits, (nn.ReLU, training.Block), chained=False)
-    of_input = _measures(x, digits)
-    counts = {
-        "Block is missing: measure behind a ReLU AND behind a training.Block.": _profile(
-            net, x, digits, nn.ReLU
-        ),
-        "ReLU is missing: measure behind a ReLU AND behind a training.Block.": (
-            _profile(net, x, digits, training.Block)
-        ),
-        "you measure behind every part; only ReLU and training.Block end a layer.": (
-            _profile(net, x, digits, nn.Module)
-        ),
-        "the head is the last part: leave it out.": _profile(net, x, digits, nn.Module, end=None),
-    }
-    _refuse_tuples(got, wanted)
-    for name, values in zip(LISTS, got, strict=True):
-        if not isinstance(values, list | tuple):
-            raise Slip(f"{name}: return a list with one number for each layer.")
-        for message, other in counts.items():
-            if len(values) == len(other[name]) != len(wanted[name]):
-                raise Slip(message)
-        if len(values) == len(wanted[name]) + 1:
-            if _are(values[1:], wanted[name]):
-                raise Slip("the first number is that of the input; begin behind the first layer.")
-            if _are(values[:-1], wanted[name]):
-                raise Slip("the head is the last part: leave it out.")
-        if len(values) != len(wanted[name]):
-            raise Slip(
-                f"{name}: {len(values)} numbers, "
-                f"expected one for each of {len(wanted[name])} layers."
-            )
-    for name, values in zip(LISTS, got, strict=True):
-        for layer, (value, want) in enumerate(zip(values, wanted[name], strict=True)):
-            slips = {
-                f"the list of {name} holds the {other}; the order is {', '.join(LISTS)}.": wanted[
-                    other
-                ][layer]
-                for other in LISTS
-                if other != name
-            }
-            slips |= {
-                f"{name}: that is what goes INTO the part; measure what comes out of it.": (
-                    entering[name][layer]
-                ),
-                f"{name}: the first layer ends behind its ReLU; yours is that of the Linear.": (
-                    linear[name][layer]
-                ),
-                f"{name}: that is x, what came into the net; measure h.": of_input[name],
-                f"{name}: each part gets h, what the part before it made; yours gets x.": (
-                    unchained[name][layer]
-                ),
-            }
-            if name == "sizes":
-                slips["that is a standard deviation; the size does not subtract the mean."] = (
-                    wanted["deviations"][layer]
-                )
-            if name == "spreads":
-                slips |= _spread_slips(want, wanted["sizes"][layer], len(x))
-                slips["subtract the average ROW, the mean over dimension 0."] = wanted[
-                    "along the row"
-                ][layer]
-            expect(value, want, slips, f"{name} at layer {layer + 1}")
-
-
-def _refuse_tuples(got, wanted: dict[str, list[float]]) -> None:
-    """Three layers and three lists: a tuple for each layer looks like what was asked."""
-    each_layer = list(zip(*(wanted[name] for name in LISTS), strict=True))
-    lengths = {len(values) for values in got if isinstance(values, list | tuple)}
-    if lengths == {3} and all(map(_are, got, each_layer)):
-        raise Slip("return three lists, one a measure; yours are three measures for each layer.")
-
-
-def _are(values, wanted) -> bool:
-    return len(values) == len(wanted) and all(map(is_value, values, wanted))
-
-
-def _spread_slips(spread: float, size: float, rows: int) -> dict[str, float]:
-    return {
-        "the spread is a share of the size: divide the differences by it.": spread * size,
-        "divide by the size itself, not by its square.": spread / size,
-        "that is the squared spread; the root is missing.": spread**2,
-        "average the squares over all rows, not over all but one.": (
-            spread * math.sqrt(rows / (rows - 1))
-        ),
-    }
-
-
-def _profile(net, x, digits, ends, *, end=-1, before=False, chained=True) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {name: [] for name in LISTS + SLIPS}
-    h = x
-    for part in net[:end]:
-        entered = h
-        h = part(h if chained else x).detach()
-        if isinstance(part, ends):
-            for name, value in _measures(entered if before else h, digits).items():
-                found[name].append(value)
-    return found
-
-
-def _measures(h: Tensor, digits: Tensor) -> dict[str, float]:
-    size = h.square().mean().sqrt().item()
-    differences = (h - h.mean(0)).square().mean().sqrt().item()
-    along = (h - h.mean(1, keepdim=True)).square().mean().sqrt().item()
-    values = (size, differences / size, _told_apart(h, digits), h.std().item(), along / size)
-    return dict(zip(LISTS + SLIPS, values, strict=True))
-
-
-def _told_apart(h: Tensor, digits: Tensor) -> float:
-    """The averages are those of the first half, the rows those of the second."""
-    half = len(h) // 2
-    known = h[:half]
-    judged = h[half:]
-    averages = torch.stack([known[digits[:half] == digit].mean(0) for digit in range(10)])
-    nearest = (judged[:, None] - averages).square().sum(-1).argmin(1)
-    return (nearest == digits[half:]).double().mean().item()
+        for layer in net:
+            if isinstance(layer, nn.Linear):
+                layer.weight.mul_(math.sqrt(variance * 3 * WIDTH))
+        return net[:-1](training.digits().validation_x).square().mean().sqrt().item()
 
 
 STARTS = 5
 DEPTHS = (3, 10, 30)
 WIDTHS = (16, 32, 64, 128, 256, 512)
 KEPT = 0.35
-LAST = -1
 
 
 @exercise(
-    "Exercise 3 (depth over width)",
+    "Exercise 2 (depth over width)",
     f"the seeds 0 to {STARTS - 1}",
     "the mean of the five shares",
     f"for {DEPTHS[0]}, {DEPTHS[1]} and {DEPTHS[2]} layers",
@@ -299,28 +165,27 @@ def depth_over_width(kept, narrowest) -> None:
 
 def _one_share(kept, depth: int, width: int) -> None:
     data = training.digits()
-    ends: dict[str, list] = {name: [] for name in LISTS}
+    shares = []
     first = []
     of_training = []
+    sizes = []
     for seed in range(STARTS):
         net = training.mlp(depth=depth, width=width, seed=seed).double()
-        found = _profile(net, data.validation_x, data.validation_y, nn.ReLU)
-        for name, values in ends.items():
-            values.append(found[name][LAST])
-        first.append(found["told apart"][0])
-        seen = _profile(net, data.train_x, data.train_y, nn.ReLU)
-        of_training.append(seen["told apart"][LAST])
-    shares = ends["told apart"]
+        with torch.no_grad():
+            behind_one = net[:2](data.validation_x)
+            behind_all = net[:-1](data.validation_x)
+            behind_all_of_training = net[:-1](data.train_x)
+        shares.append(_told_apart(behind_all, data.validation_y))
+        first.append(_told_apart(behind_one, data.validation_y))
+        of_training.append(_told_apart(behind_all_of_training, data.train_y))
+        sizes.append(behind_all.square().mean().sqrt().item())
     slips = {
         "that is the share of one start, with the seed 0; take the mean of all five.": shares[0],
         "that is the sum over the starts; divide by their number.": sum(shares),
         "that is the largest of the five shares; take their mean.": max(shares),
         "that is the smallest of the five shares; take their mean.": min(shares),
         "that is the share behind the first layer; take the last one.": statistics.mean(first),
-        "that is the size; the share told apart is the third list.": statistics.mean(ends["sizes"]),
-        "that is the spread; the share told apart is the third list.": (
-            statistics.mean(ends["spreads"])
-        ),
+        "that is the size; the share told apart is the second list.": statistics.mean(sizes),
         "those are the training pictures; take the validation pictures.": (
             statistics.mean(of_training)
         ),
@@ -353,7 +218,17 @@ def _share(depth: int, width: int) -> float:
     return statistics.mean(shares)
 
 
-@exercise("Exercise 4 (the block)", "two or three Linear maps")
+def _told_apart(h: Tensor, digits: Tensor) -> float:
+    """The averages are those of the first half, the rows those of the second."""
+    half = len(h) // 2
+    known = h[:half]
+    judged = h[half:]
+    averages = torch.stack([known[digits[:half] == digit].mean(0) for digit in range(10)])
+    nearest = (judged[:, None] - averages).square().sum(-1).argmin(1)
+    return (nearest == digits[half:]).double().mean().item()
+
+
+@exercise("Exercise 3 (the block)", "two or three Linear maps")
 def block(student) -> None:
     """student(norm, linear) makes a module with h -> h + relu(linear(norm(h)))."""
     norm = layers.LayerNorm(5, dtype=torch.float64)
@@ -418,7 +293,7 @@ KNOWN = {  # what a norm of one's own is not: (rows, width) -> rows
 
 
 @exercise(
-    "Exercise 5 (a norm of your own)",
+    "Exercise 4 (a norm of your own)",
     f"MyNorm({WIDTH})",
     f"times {LARGER} and times {SMALLER}: all three",
     f"between {LEAST} and {MOST}",
