@@ -1,4 +1,4 @@
-"""Checks of lesson 01: batch norm by hand, as a function, backward, and for a batch of two."""
+"""Checks of lesson 01: batch norm of a table and of images, backward, and for a batch of two."""
 
 import math
 from collections.abc import Mapping
@@ -6,8 +6,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from normcourse.checks.moments import AFFINE, BIASED, STATISTICS
-from normcourse.checks.probes import forbid, same_gradients, unchanged
+from normcourse import draw
+from normcourse.checks.moments import AFFINE, BIASED, FINISHED, STATISTICS, gains, standardize
+from normcourse.checks.probes import calls, forbid, same_gradients, unchanged
 from normcourse.checks.values import as_number
 from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts
 from normcourse.training import digits, stacked_accuracy, stacked_mlp, train_stacked
@@ -19,29 +20,31 @@ CHANNEL = (0, 2, 3)  # what is reduced for one channel of (N, C, H, W)
 RESULTS = ("y", "running_mean", "running_var")
 
 
-COLUMN, COLUMN_EPS, GAIN, BIAS = (2, 2, 8, 8), 16, 10, 1
+COLUMN, COLUMN_EPS, GAIN, BIAS, NORMED = (2, 2, 8, 8), 16, 10, 1, (-5, -5, 7, 7)
 
 
 @exercise(
-    "Exercise 1 (a column)",
-    f"values {COLUMN} in a batch of four",
-    rf"\varepsilon = {COLUMN_EPS}",
-    f"gain {GAIN} and the bias {BIAS}",
-    "a list of four numbers",
+    "Exercise 1 (your norm)",
+    "the four steps",
+    "x of shape (samples, features)",
+    "one number for each feature",
+    f"column {COLUMN}",
+    rf"\varepsilon = {COLUMN_EPS}, the gain {GAIN} and the bias {BIAS}",
+    f"it becomes {NORMED}",
 )
-def column(answer) -> None:
-    """Four numbers: the column (2, 2, 8, 8) with eps = 16, gain 10, bias 1."""
-    got = _four_numbers(answer)
-    slips = {message: _column(*where) for message, where in COLUMN_SLIPS.items()}
-    slips[
-        "all four steps are there, but the bias is added before the gain multiplies: w * xhat + b."
-    ] = torch.tensor([4.0, 4.0, 16.0, 16.0])
-    slips["the mean is not subtracted."] = GAIN * torch.tensor(COLUMN).double() / 5 + BIAS
-    slips[
-        "the signs are exchanged: subtract the mean from the number, not the number from the mean."
-    ] = torch.tensor([7.0, 7.0, -5.0, -5.0])
-    root = (9 + COLUMN_EPS) ** 0.5
-    expect(got, _column(root), slips, "the column", rtol=1e-3)
+def table(student) -> None:
+    """student(x, gain, bias, eps) for x (samples, features) and gain, bias (features,).
+
+    [EQ-BN]
+    """
+    cases = [
+        _table_case(4, 3, eps=0.5),
+        _table_case(5, 5, eps=0.1),  # as many samples as features
+        _table_case(2, 7, eps=0.3),
+    ]
+    watched = forbid(student, *FINISHED)
+    calls(watched, _table, *cases, slips=TABLE_SLIPS)
+    same_gradients(student, _table, cases[0], slips=TABLE_GRADIENTS)
 
 
 @exercise(
@@ -130,7 +133,7 @@ REACHED, TRAINED, RATE = 0.8, 400, 0.05
     "Exercise 5 (rescue the batch of two)",
     f"each of the five nets has to reach {REACHED}",
     f"after {TRAINED} steps at the rate {RATE}",
-    "trained(norm, 2, steps=400)",
+    "trained(layer, 2, 0.05, steps=400)",
 )
 def batch_of_two(settings) -> None:
     """settings: {"eps": …, "momentum": …}; five nets have to reach 0.8 with batches of two."""
@@ -167,44 +170,63 @@ def rate_for_double(answer) -> None:
 # Exercise 1
 
 
-COLUMN_SLIPS = {  # what is divided by, gain, bias
-    "eps belongs inside the root: the root of 9 + 16, not 3 + 16.": (19.0,),
-    "divide the variance by m = 4, not by m - 1: it is 9 here, not 12.": (math.sqrt(28),),
-    "eps is missing: the root of 9 + 16.": (3.0,),
-    "take the root of 9 + 16 before you divide.": (25.0,),
-    "the variance is the MEAN of the squared deviations: divide their sum 36 by 4.": (
-        math.sqrt(52),
+def _table_case(samples: int, features: int, eps: float) -> dict:
+    return {
+        "x": 3 + 2 * draw(samples, features, seed=1),
+        "gain": gains(features),
+        "bias": 1 + draw(features, seed=3),
+        "eps": eps,
+    }
+
+
+def _table(x, gain, bias, eps) -> Tensor:
+    return functional.batch_norm(x, None, None, gain, bias, True, eps=eps)
+
+
+def _of_columns(xhat):
+    """A norm whose normalized table is xhat(x, axes, eps)."""
+    return lambda x, gain, bias, eps: xhat(x, 0, eps) * gain + bias
+
+
+def _of_gain(affine):
+    """A norm that uses gain and bias in another way."""
+    return lambda x, gain, bias, eps: affine(standardize(x, 0, eps=eps), gain, bias)
+
+
+def _frozen_table(*names: str):
+    """A norm whose mean, variance or both are constants for autograd."""
+
+    def y(x, gain, bias, eps):
+        mean = x.mean(0)
+        variance = x.var(0, correction=0)
+        if "mean" in names:
+            mean = mean.detach()
+        if "variance" in names:
+            variance = variance.detach()
+        return gain * (x - mean) / torch.sqrt(variance + eps) + bias
+
+    return y
+
+
+TABLE_SLIPS = {text: _of_columns(wrong) for text, wrong in STATISTICS.items()}
+TABLE_SLIPS |= {text: _of_gain(wrong) for text, wrong in AFFINE.items()}
+TABLE_SLIPS |= {
+    "that is one mean for each ROW; each column gets its own: reduce over the samples, axis 0.": (
+        lambda x, gain, bias, eps: standardize(x, 1, eps=eps) * gain + bias
     ),
-    "the gain is missing: multiply by 10 before you add 1.": (5.0, 1.0),
-    "the bias is missing: add 1 at the end.": (5.0, 10.0, 0.0),
-    "gain and bias are missing: multiply by 10, then add 1.": (5.0, 1.0, 0.0),
-    "eps is added to the variance, not to the deviation: the root of 9 + 16, not 3 + 4.": (7.0,),
+    "that is one mean for the whole table; each column gets its own: reduce over axis 0.": (
+        lambda x, gain, bias, eps: standardize(x, (0, 1), eps=eps) * gain + bias
+    ),
+    "the signs are exchanged: subtract the mean from the number, not the number from the mean.": (
+        lambda x, gain, bias, eps: bias - standardize(x, 0, eps=eps) * gain
+    ),
 }
-
-
-def _column(divisor: float, gain: float = GAIN, bias: float = BIAS) -> Tensor:
-    column = torch.tensor(COLUMN).double()
-    return gain * (column - column.mean()) / divisor + bias
-
-
-def _four_numbers(answer) -> Tensor:
-    """A list, a tuple, an array or a tensor, lying or standing."""
-    advice = "write a list of four numbers, for example [0, 0, 1, 1]."
-    try:
-        numbers = torch.as_tensor([float(number) for number in _flat(answer)], dtype=torch.float64)
-    except (TypeError, ValueError):
-        raise Slip(advice) from None
-    if len(numbers) != 4:
-        raise Slip(f"that are {len(numbers)} numbers; {advice}")
-    return numbers
-
-
-def _flat(answer) -> list:
-    if hasattr(answer, "flatten"):
-        return answer.flatten().tolist()
-    return [
-        part for entry in answer for part in (entry if isinstance(entry, list | tuple) else [entry])
-    ]
+FROZEN = "no gradient flows through {}: compute it outside torch.no_grad() and do not detach it."
+TABLE_GRADIENTS = {
+    FROZEN.format("mean and variance"): _frozen_table("mean", "variance"),
+    FROZEN.format("the mean"): _frozen_table("mean"),
+    FROZEN.format("the variance"): _frozen_table("variance"),
+}
 
 
 # Exercise 3
@@ -327,13 +349,10 @@ def _check_gradient(student, inputs) -> None:
             raise Slip(
                 f"{name} has a grad_fn: detach it, or every batch keeps all earlier ones in memory."
             )
-    frozen = (
-        "no gradient flows through {}: compute it outside torch.no_grad() and do not detach it."
-    )
     slips = {
-        frozen.format("mean and variance"): _with_constants("mean", "variance"),
-        frozen.format("the mean"): _with_constants("mean"),
-        frozen.format("the variance"): _with_constants("variance"),
+        FROZEN.format("mean and variance"): _with_constants("mean", "variance"),
+        FROZEN.format("the mean"): _with_constants("mean"),
+        FROZEN.format("the variance"): _with_constants("variance"),
     }
     for training, when in ((True, "in training: "), (False, "in evaluation: ")):
 
@@ -418,6 +437,26 @@ def _check_large_mean(student, inputs) -> None:
 
 
 # Exercise 4
+
+
+def _four_numbers(answer) -> Tensor:
+    """A list, a tuple, an array or a tensor, lying or standing."""
+    advice = "write a list of four numbers, for example [0, 0, 1, 1]."
+    try:
+        numbers = torch.as_tensor([float(number) for number in _flat(answer)], dtype=torch.float64)
+    except (TypeError, ValueError):
+        raise Slip(advice) from None
+    if len(numbers) != 4:
+        raise Slip(f"that are {len(numbers)} numbers; {advice}")
+    return numbers
+
+
+def _flat(answer) -> list:
+    if hasattr(answer, "flatten"):
+        return answer.flatten().tolist()
+    return [
+        part for entry in answer for part in (entry if isinstance(entry, list | tuple) else [entry])
+    ]
 
 
 def _walked(

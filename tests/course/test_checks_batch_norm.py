@@ -40,7 +40,7 @@ def norm(
     root=False,
     correct_again=False,
 ):
-    """Exercise 1's layer; every argument that is not its default is a slip."""
+    """Exercise 3's layer; every argument that is not its default is a slip."""
 
     def layer(x, running_mean, running_var, weight, bias, training, momentum, eps):
         mean, var = x.mean(dims, keepdim=True), x.var(dims, correction=correction, keepdim=True)
@@ -274,23 +274,64 @@ NUMBER = {
 }
 
 
-COLUMN = {
-    "normalized alone": ([-0.6, -0.6, 0.6, 0.6], "gain and bias are missing"),
-    "no gain": ([0.4, 0.4, 1.6, 1.6], "the gain is missing"),
-    "no bias": ([-6, -6, 6, 6], "the bias is missing"),
-    "no eps": ([-9, -9, 11, 11], "eps is missing"),
-    "eps outside": (
-        [1 - 30 / 19, 1 - 30 / 19, 1 + 30 / 19, 1 + 30 / 19],
-        "eps belongs inside the root",
-    ),
-    "unbiased": ([1 - 30 / 28**0.5] * 2 + [1 + 30 / 28**0.5] * 2, "not by m - 1"),
-    "no root": ([-0.2, -0.2, 2.2, 2.2], "take the root"),
-    "roots added": ([1 - 30 / 7] * 2 + [1 + 30 / 7] * 2, "not 3 + 4"),
-    "bias first": ([4, 4, 16, 16], "the bias is added before the gain"),
-    "mean kept": ([5, 5, 17, 17], "the mean is not subtracted"),
-    "signs": ([7, 7, -5, -5], "the signs are exchanged"),
-    "sum of squares": ([1 - 30 / 52**0.5] * 2 + [1 + 30 / 52**0.5] * 2, "divide their sum 36 by 4"),
-    "two numbers": ([-5, 7], "that are 2 numbers"),
+def table(
+    axis=0,
+    correction=0,
+    outside=False,
+    centre=True,
+    sign=1,
+    root=True,
+    total=False,
+    used_eps=None,
+    detach=(),
+    affine=lambda xhat, w, b: w * xhat + b,
+):
+    """Exercise 1's norm; every argument that is not its default is a slip."""
+
+    def layer(x, gain, bias, eps):
+        eps = eps if used_eps is None else used_eps
+        mean = x.mean(axis, keepdim=True)
+        var = x.var(axis, correction=correction, keepdim=True)
+        mean = mean.detach() if "mean" in detach else mean
+        var = var.detach() if "var" in detach else var
+        var = var * len(x) if total else var
+        s = var.sqrt() + eps if outside else (var + eps) ** (0.5 if root else 1)
+        xhat = sign * (x - mean if centre else x) / s
+        return affine(xhat, gain, bias)
+
+    return layer
+
+
+def in_place_table(x, gain, bias, eps):
+    x -= x.mean(0)
+    return gain * x / torch.sqrt(x.square().mean(0) + eps) + bias
+
+
+def library_table(x, gain, bias, eps):
+    return F.batch_norm(x, None, None, gain, bias, True, eps=eps)
+
+
+TABLE = {
+    "rows": (table(axis=1), "one mean for each ROW"),
+    "whole table": (table(axis=(0, 1)), "one mean for the whole table"),
+    "unbiased": (table(correction=1), "not by one less"),
+    "eps outside": (table(outside=True), "eps belongs inside the root"),
+    "eps missing": (table(used_eps=0.0), "eps is not used"),
+    "eps fixed": (table(used_eps=1e-5), "eps is an argument"),
+    "no root": (table(root=False), "the square root is missing"),
+    "sum of squares": (table(total=True), "the MEAN of the squares, not their sum"),
+    "mean kept": (table(centre=False), "centred as well"),
+    "signs": (table(sign=-1), "the signs are exchanged"),
+    "no gain": (table(affine=lambda xhat, w, b: xhat + b), "the gain (weight) is missing"),
+    "no bias": (table(affine=lambda xhat, w, b: xhat * w), "the bias is missing"),
+    "normalized alone": (table(affine=lambda xhat, w, b: xhat), "gain and bias are missing"),
+    "bias first": (table(affine=lambda xhat, w, b: w * (xhat + b)), "add it last"),
+    "mean detached": (table(detach=("mean",)), "no gradient flows through the mean:"),
+    "variance detached": (table(detach=("var",)), "no gradient flows through the variance"),
+    "both detached": (table(detach=("mean", "var")), "no gradient flows through mean and"),
+    "input changed": (in_place_table, "x was changed in place"),
+    "the library": (library_table, "to be solved without"),
+    "nothing returned": (lambda *given: None, "None (is the return missing?)"),
 }
 
 
@@ -345,7 +386,7 @@ RATE = {
 }
 
 WRONG = {
-    check.column: COLUMN,
+    check.table: TABLE,
     check.running_variance: NUMBER,
     check.forward: FORWARD,
     check.walk_back: WALK,
@@ -394,15 +435,35 @@ def test_a_right_layer_is_accepted(layer):
     assert check.forward(layer).startswith("[ok]")  # so each slip above is its one argument
 
 
+def by_rows(x, gain, bias, eps):
+    """Column after column, in a loop."""
+    columns = []
+    for column, w, b in zip(x.T, gain, bias, strict=True):
+        deviations = column - column.sum() / len(column)
+        variance = (deviations @ deviations) / len(column)
+        columns.append(w * deviations * (variance + eps).rsqrt() + b)
+    return torch.stack(columns, 1)
+
+
+def in_one_pass(x, gain, bias, eps):
+    mean = x.mean(0)
+    scale = gain / (x.square().mean(0) - mean.square() + eps).sqrt()
+    return x * scale + (bias - mean * scale)
+
+
+@pytest.mark.parametrize("norm_of_a_table", [table(), by_rows, in_one_pass])
+def test_a_right_norm_of_a_table_is_accepted(norm_of_a_table):
+    assert check.table(norm_of_a_table).startswith("[ok]")
+
+
 @pytest.mark.parametrize("number", [1.65, 1.651, 2 - 0.9**10, torch.tensor(1.6513)], ids=str)
 def test_a_rounded_running_variance_is_accepted(number):
     assert check.running_variance(number).startswith("[ok]")
 
 
 UNUSUAL = {
-    "a tensor": (check.column, torch.tensor([-5.0, -5.0, 7.0, 7.0])),
-    "a column": (check.column, torch.tensor([[-5.0], [-5.0], [7.0], [7.0]])),
-    "fractions": (check.column, (Fraction(-5), Fraction(-5), Fraction(7), Fraction(7))),
+    "a tensor": (check.walk_back, torch.tensor([2, -4 / 3, -2 / 3, 0])),
+    "a column": (check.walk_back, torch.tensor([[2], [-4 / 3], [-2 / 3], [0]])),
     "rounded": (check.walk_back, [2, -1.33, -0.67, 0]),
     "a walk of fractions": (check.walk_back, (2, Fraction(-4, 3), Fraction(-2, 3), 0)),
     "a fraction of a rate": (check.rate_for_double, Fraction(2, 5)),

@@ -97,7 +97,7 @@ def gradient_of_one_output(draw):
     return centred(leaf(draw(D)), draw(D), dy) | {"i": i}
 
 
-@lines("01 gradient-why", "01 paths-derive", "01 gradient-derive", "01 eps-why")
+@lines("01 gradient-why", "01 paths-derive", "01 gradient-derive")
 @lines("01a predict-01-after")
 @lines(
     "lectures/01 First fix the mean. Then learn it again?",
@@ -177,12 +177,6 @@ def column_by_hand(draw):
 def normalized(x, eps):
     deviations = x - x.mean()
     return deviations / (deviations.square().mean() + eps).sqrt()
-
-
-@lines("solutions/01 ex1")
-def column_of_exercise_1(draw):
-    x = row(2, 2, 8, 8)
-    return {"x": x, "hatx": normalized(x, 16)}
 
 
 @lines("solutions/02 ex1-text")
