@@ -1,7 +1,7 @@
 """What the lessons train: real data in the box, small models with a pluggable norm, one loop.
 
 The capstone's grid is built from the same parts: `trial` does one of its runs, `load_record` reads
-the rest. From the ground up: data, models -> contenders, looks, stacked -> loop, records -> trials.
+the rest. From the ground up: data, models -> streams -> contenders, looks, stacked -> loop, records -> trials.
 """
 
 from normcourse.jsonfile import RecordError
@@ -25,6 +25,7 @@ from normcourse.training.stacked import (
     stacked_mlp,
     train_stacked,
 )
+from normcourse.training.streams import MixedBlock, doubly_stochastic, streams_mlp
 from normcourse.training.trials import all_runs, same_verdict, trial
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "Block",
     "Data",
     "FixupBranch",
+    "MixedBlock",
     "Record",
     "RecordError",
     "StackedLinear",
@@ -45,6 +47,7 @@ __all__ = [
     "by_depth",
     "cnn",
     "digits",
+    "doubly_stochastic",
     "load_record",
     "mlp",
     "nudged",
@@ -53,6 +56,7 @@ __all__ = [
     "same_verdict",
     "stacked_accuracy",
     "stacked_mlp",
+    "streams_mlp",
     "sweep",
     "train",
     "train_stacked",

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from normcourse.training.models import Norm, cnn, mlp, residual_mlp, transformer
+from normcourse.training.streams import streams_mlp
 from normlib import layers
 
-MODELS = {build.__name__: build for build in (mlp, residual_mlp, cnn, transformer)}
+MODELS = {build.__name__: build for build in (mlp, residual_mlp, cnn, transformer, streams_mlp)}
 GROUPS = 4
 CAP = 3.0  # leaves three standard deviations of a normalized activation their room
 
