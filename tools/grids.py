@@ -258,7 +258,7 @@ for name, rate in (("low", 1e-2), ("high", 3e-2)):  # the two rates where Post-L
     long = nudge(**CHAOS, lr=rate, count=3) if name == "low" else None
     GRIDS[f"placement_warmup_{name}_long"] = placed("post", slowly, [rate], long)
 
-# and Pre-LN's net beside four streams: kept apart, mixed freely, mixed by doubly stochastic matrices
+# and Pre-LN's net beside four streams: kept apart, mixed freely, mixed by held matrices
 for mixing in MIXINGS:
     model = {"build": "streams_mlp", "depth": 12, "width": 32, "streams": 4, "mixing": mixing}
     for name, train, rates in (

@@ -1,14 +1,13 @@
-"""Checks of lesson 02a: four places of a norm, a Pre-LN stack, its stream, warm-up, scaling."""
+"""Checks of lesson 02a: four places of a norm, a stream, warm-up, scaling."""
 
 import math
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from normcourse import draw
 from normcourse.checks.probes import call, calls
-from normcourse.checks.verdict import Slip, every_case, exercise, expect
+from normcourse.checks.verdict import Slip, exercise, expect
 from normlib import functional
 
 # Exercise 1
@@ -97,83 +96,6 @@ def placements(student) -> None:
 # Exercise 2
 
 
-def _linear(matrix: Tensor, x: Tensor) -> Tensor:
-    return torch.tanh(x @ matrix)
-
-
-def _stack(x, branches, norms, step) -> Tensor:
-    h = x
-    for branch, norm in zip(branches, norms, strict=False):
-        h = step(h, branch, norm)
-    return h
-
-
-STACK_SLIPS = {
-    "that is Post-LN: the norm stands on the branch's input, not on the sum.": lambda h, F, n: n(
-        h + F(h)
-    ),
-    "the shortcut goes through the norm: add h itself, not norm(h).": lambda h, F, n: (
-        n(h) + F(n(h))
-    ),
-    "the shortcut is missing: each block adds its branch to h.": lambda h, F, n: F(n(h)),
-    "the norm stands on the branch's output; Pre-LN has it on the input.": lambda h, F, n: (
-        h + n(F(h))
-    ),
-    "there is no norm in the blocks.": lambda h, F, n: h + F(h),
-    "the sum is normalized, too: the stream stays free of norms.": lambda h, F, n: n(h + F(n(h))),
-}
-
-
-@exercise("Exercise 2 (a Pre-LN stack)")
-def pre_ln(student) -> None:
-    """student(x, branches, norms): the norms are one more than the branches."""
-    with every_case():
-        for shape, depth in (((3, 4), 2), ((2, 3, 5), 3)):
-            x = 1 + draw(*shape, seed=1)
-            width = shape[-1]
-            branches = [partial(_linear, 1 + draw(width, width, seed=4 + k)) for k in range(depth)]
-            norms = [_gained_norm(2 + draw(width, seed=14 + k)) for k in range(depth + 1)]
-            got = call(student, x=x, branches=branches, norms=norms)
-            right = _stack(x, branches, norms, lambda h, F, n: h + F(n(h)))
-            expect(got, norms[-1](right), _stack_slips(x, branches, norms, right))
-
-
-def _gained_norm(weight: Tensor):
-    return partial(functional.layer_norm, normalized_shape=weight.shape, weight=weight)
-
-
-def _stack_slips(x, branches, norms, right) -> dict[str, Tensor]:
-    slips = {}
-    for message, step in STACK_SLIPS.items():
-        out = _stack(x, branches, norms, step)
-        slips[message] = norms[-1](out)
-        slips[f"{message} The last norm is missing as well."] = out
-    first = x + branches[0](norms[0](x))
-    alone = x + branches[-1](norms[-2](x))
-    shifted = _stack(x, branches, norms[1:], lambda h, F, n: h + F(n(h)))
-    ended = _stack(x, branches, norms, lambda h, F, n: norms[-1](h + F(n(h))))
-    to_x = _stack(x, branches, norms, lambda h, F, n: x + F(n(h)))
-    shared = _stack(x, branches, norms, lambda h, F, n: h + F(norms[0](h)))
-    return slips | {
-        "every block adds to the first x; it should add to the output of the block before.": (
-            norms[-1](to_x)
-        ),
-        "all blocks use the first norm; each has its own.": norms[-1](shared),
-        "the last norm is missing: nothing normalizes the stream that leaves the stack.": right,
-        "the last norm is the one behind the blocks, norms[-1].": norms[-2](right),
-        "only the first block ran: is the return inside the loop?": norms[-1](first),
-        "only the last block counts: hand each block's output on to the next one.": (
-            norms[-1](alone)
-        ),
-        "block number k has norms[k]; yours has the next one.": norms[-1](shifted),
-        "the last norm ran behind each block: it stands behind the loop.": ended,
-        "the last norm ran behind each block, and once more at the end.": norms[-1](ended),
-    }
-
-
-# Exercise 3
-
-
 SIZE_SLIPS = {  # of block k and the branches' mean square b
     "that is the mean square; the size is its root.": lambda k, b: 1 + k * b,
     "squares add up, sizes do not: add l times b to the square, then take the root.": (
@@ -205,7 +127,7 @@ SIZE_SLIPS = {  # of block k and the branches' mean square b
 }
 
 
-@exercise("Exercise 3 (the stream's size)", "starts at size 1")
+@exercise("Exercise 2 (the stream's size)", "starts at size 1")
 def stream_size(student) -> None:
     """student(l, b) -> the size behind block l of a stream that starts at size 1."""
     calls(
@@ -218,7 +140,7 @@ def stream_size(student) -> None:
     )
 
 
-# Exercise 4
+# Exercise 3
 
 
 def _rate(step: int, warmup: int, peak: float) -> float:
@@ -264,7 +186,7 @@ RATE_SLIPS = {  # of the step, the warm-up and the peak
 
 
 @exercise(
-    "Exercise 4 (warm-up)",
+    "Exercise 3 (warm-up)",
     "counts from 0",
     "a rate above 0",
     "With warmup = 9 the first ten steps have the shares 0.1, 0.2, … 1 of the peak",
@@ -287,7 +209,7 @@ def warmup_rate(student) -> None:
     expect(without, 0.5, what="the rate without a warm-up (warmup = 0)")
 
 
-# Exercise 5
+# Exercise 4
 
 
 SCALED_SLIPS = {
@@ -314,7 +236,7 @@ SCALED_SLIPS = {
 }
 
 
-@exercise("Exercise 5 (LayerNorm scaling)", "counted from 1", "24 branches")
+@exercise("Exercise 4 (LayerNorm scaling)", "counted from 1", "24 branches")
 def scaled(student) -> None:
     """student(l, x, F, norm) -> the output of block l, counted from 1."""
     cases = [

@@ -1,7 +1,8 @@
 """What the lessons train: real data in the box, small models with a pluggable norm, one loop.
 
 The capstone's grid is built from the same parts: `trial` does one of its runs, `load_record` reads
-the rest. From the ground up: data, models -> streams -> contenders, looks, stacked -> loop, records -> trials.
+the rest. From the ground up: data, models -> streams -> contenders, looks, stacked -> loop,
+records -> trials.
 """
 
 from normcourse.jsonfile import RecordError

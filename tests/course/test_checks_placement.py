@@ -98,25 +98,6 @@ def forgets(x, branches, norms):
     return norms[-1](h)
 
 
-STACKS = {
-    "next norm": (next_norm, "yours has the next one"),
-    "last norm in the loop": (last_norm_in_the_loop, "behind the loop"),
-    "last norm in the loop and behind it": (
-        lambda x, branches, norms: norms[-1](last_norm_in_the_loop(x, branches, norms)),
-        "once more at the end",
-    ),
-    "not handed on": (forgets, "only the last block counts"),
-    "post": (stack(lambda h, F, n: n(h + F(h))), "that is Post-LN"),
-    "normalized shortcut": (stack(lambda h, F, n: n(h) + F(n(h))), "add h itself"),
-    "no shortcut": (stack(lambda h, F, n: F(n(h))), "the shortcut is missing"),
-    "output": (stack(lambda h, F, n: h + n(F(h))), "Pre-LN has it on the input"),
-    "no norm": (stack(lambda h, F, n: h + F(h)), "no norm in the blocks"),
-    "norm on the sum": (stack(lambda h, F, n: n(h + F(n(h)))), "the stream stays free"),
-    "no last norm": (stack(lambda h, F, n: h + F(n(h)), last=False), "the last norm is missing"),
-    "post, no last": (stack(lambda h, F, n: n(h + F(h)), last=False), "missing as well"),
-}
-
-
 def size(formula):
     return lambda block, b: formula(block, b)
 
@@ -185,7 +166,6 @@ SCALED = {
 @every_slip(
     {
         check.placements: PLACES,
-        check.pre_ln: STACKS,
         check.stream_size: SIZES,
         check.warmup_rate: RATES,
         check.scaled: SCALED,

@@ -425,7 +425,7 @@ def stream(draw):
     return {"x": one, "f": added[:, :, 3], "q": q, "b": b, "l": 4, "ldots": b[2]}
 
 
-@lines("solutions/02a ex5-open")
+@lines("solutions/02a ex4-open")
 def scaled_stream(draw):
     b = 0.4
     added = [b / k for k in range(1, 25)]
