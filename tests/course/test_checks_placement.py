@@ -68,36 +68,6 @@ PLACES = {
 }
 
 
-def stack(step, last=True):
-    def student(x, branches, norms):
-        h = x
-        for branch, norm in zip(branches, norms, strict=False):
-            h = step(h, branch, norm)
-        return norms[-1](h) if last else h
-
-    return student
-
-
-def next_norm(x, branches, norms):
-    h = x
-    for branch, norm in zip(branches, norms[1:], strict=True):
-        h = h + branch(norm(h))
-    return norms[-1](h)
-
-
-def last_norm_in_the_loop(x, branches, norms):
-    h = x
-    for branch, norm in zip(branches, norms, strict=False):
-        h = norms[-1](h + branch(norm(h)))
-    return h
-
-
-def forgets(x, branches, norms):
-    for branch, norm in zip(branches, norms, strict=False):
-        h = x + branch(norm(x))
-    return norms[-1](h)
-
-
 def size(formula):
     return lambda block, b: formula(block, b)
 

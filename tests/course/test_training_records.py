@@ -261,6 +261,7 @@ OF_GRIDS = (
     "opening",
     "pairs_deep",
     "placement",
+    "streams_",
     "transformer_",
     "without_",
 )
