@@ -110,14 +110,6 @@ def batch_norm_column(draw):
 # Rows whose mean is not 0: where a term vanishes for LayerNorm, its sign shows in them alone
 
 
-@lines(r"02 shape-derive $\sum_{i} \hat{x}_{i} = \frac")
-def row_divided_only(draw):
-    x, sigma = draw(D), 1.3
-    return {"x": x, "mu": 0.4, "sigma": sigma, "varepsilon": EPS} | {
-        "hatx": (x - 0.4) / (sigma**2 + EPS) ** 0.5
-    }
-
-
 @lines(
     r"02c backward $\sum_{i} \hat{x}_{i}\, \frac{\partial L}{\partial x_{i}} = \frac{1}{s} "
     r"\left( \sum"
@@ -147,12 +139,6 @@ def product_of_two_projections(draw):
 def deviations_from_any_number(draw):
     d = 0.6
     return {"x": draw(5), "k": 4, "mu": {3: 0.3, 4: 0.3 + d / 4}, "d": d}
-
-
-@lines("02 gradient-backward")
-def rows(draw):
-    hatx, w, b = draw(3, D), draw(D), draw(D)
-    return {"hatx": hatx, "w": w, "b": b, "y": w * hatx + b}
 
 
 @lines("04 collect-derive")
