@@ -146,6 +146,10 @@ def largest_logit(answer) -> None:
         "divided by the root of D once too often: the sum is at most D times the gains.": 3.0,
         "the root of D stands above the line: multiply by it, do not divide.": 3 / 8,
         "the gains are not squared.": 8 * 9.0,
+        "twice too large: each gain counts once; the largest size is asked, not a range.": (
+            8 * 3.0 * 2
+        ),
+        "each gain counts once: you took 1.5 twice.": 8 * 2 * 1.5**2,
         "D is 64 and its root 8: one of them counts, not both.": 64 * 8 * 3.0,
         "each gain counts once: 2 times 1.5.": 8 * 4.0,
         "the size of a logit is bounded: give the positive number.": -24.0,

@@ -228,6 +228,8 @@ LOGITS = [
     (72.0, "not squared"),
     (1536.0, "not both"),
     (32.0, "each gain counts once"),
+    (48.0, "twice too large"),
+    (36.0, "you took 1.5 twice"),
     (-24.0, "the positive number"),
     (25.0, "off by"),
     ("large", "expected a number"),

@@ -593,13 +593,6 @@ def power_iteration(draw):
     return {"W": w, "u": u, "t": 3} | parts
 
 
-@lines("03a longer-why")
-def blind_to_a_factor(draw):
-    w, u, dy = leaf(draw(D, 3)), draw(3), draw(D)
-    x = w @ u
-    return {"W": w, "u": u, "x": x, "L": (x / x.norm() * dy).sum()}
-
-
 @lines("03 fold-idea", "03 fold-derive")
 def linear_layer(draw):
     w, u, b = draw(D, 3), draw(3), draw(D)
