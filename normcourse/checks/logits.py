@@ -1,4 +1,4 @@
-"""Checks of lesson 05a: the softmax's Jacobian, numbers of a softcap, attention with a softcap.
+"""Checks of lesson 05a: a logit's scale, the softmax's Jacobian, a softcap, attention with one.
 
 Tables map what a check says to the wrong answer that earns it; v holds the values of one call.
 """
@@ -10,13 +10,89 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
-from normcourse import draw
+from normcourse import draw, measures
 from normcourse.checks.probes import calls, forbid
 from normcourse.checks.verdict import exercise, expect, parts
 from normlib import functional
 
+MOMENTS = {"d": 64, "mean_q": 0.5, "std_q": 1.5, "mean_k": -2.0, "std_k": 0.7}
+SCALES = {  # v: MOMENTS and the variance of the logit
+    "1/sqrt(d) is right for means 0 and variances 1 only.": lambda v: v.d**-0.5,
+    "1/d is for a mean of d terms; "
+    "a sum of d independent ones has d times the variance.": lambda v: 1 / v.d,
+    "the means are missing: where q's mean is not 0, k's variance passes through it.": (
+        lambda v: 1 / (math.sqrt(v.d) * v.std_q * v.std_k)
+    ),
+    "that is E q^2 E k^2; take the squared mean of the product off it.": (
+        lambda v: 1 / math.sqrt(v.d * (v.std_q**2 + v.mean_q**2) * (v.std_k**2 + v.mean_k**2))
+    ),
+    "the means are exchanged: q's variance goes with k's mean, and the reverse.": (
+        lambda v: (
+            1
+            / math.sqrt(
+                v.d
+                * ((v.std_q * v.std_k) ** 2 + (v.std_q * v.mean_q) ** 2 + (v.std_k * v.mean_k) ** 2)
+            )
+        )
+    ),
+    "divide by the standard deviation of the logit, not by its variance.": lambda v: 1 / v.variance,
+    "that is the standard deviation of the logit; the factor is its inverse.": lambda v: math.sqrt(
+        v.variance
+    ),
+    "that is the variance of the logit; the factor is one over its root.": lambda v: v.variance,
+    "a std is not a variance: square std_q and std_k.": (
+        lambda v: (
+            1 / math.sqrt(v.d * (v.std_q * v.std_k + v.std_q * v.mean_k**2 + v.std_k * v.mean_q**2))
+        )
+    ),
+    "d is missing: the logit is a sum of d terms.": lambda v: math.sqrt(v.d / v.variance),
+    "d stands under the root, too: a standard deviation grows like sqrt(d).": lambda v: (
+        (v.d * v.variance) ** -0.5
+    ),
+    "one of two mixed terms is missing: k's variance also passes through q's mean.": lambda v: (
+        1 / math.sqrt(v.d * v.std_q**2 * (v.std_k**2 + v.mean_k**2))
+    ),
+    "one of two mixed terms is missing: q's variance also passes through k's mean.": lambda v: (
+        1 / math.sqrt(v.d * v.std_k**2 * (v.std_q**2 + v.mean_q**2))
+    ),
+    "the arguments come in the order d, mean_q, std_q, mean_k, std_k.": lambda v: (
+        1
+        / math.sqrt(
+            v.d
+            * ((v.mean_k * v.std_k) ** 2 + (v.mean_k * v.std_q) ** 2 + (v.std_k * v.mean_q) ** 2)
+        )
+    ),
+}
 
-@exercise("Exercise 1 (the softmax's Jacobian)")
+
+@exercise("Exercise 1 (the scale of a logit)", "means are not 0", "variance 1")
+def scale(student) -> None:
+    """student(d, mean_q, std_q, mean_k, std_k): the factor that gives q.k the variance 1.
+
+    The entries of q and k are independent.
+    """
+    slips = {message: _scaled(wrong) for message, wrong in SCALES.items()}
+    right = _scaled(lambda v: v.variance**-0.5)
+    standard = {"d": 16, "mean_q": 0.0, "std_q": 1.0, "mean_k": 0.0, "std_k": 1.0}
+    others = {"d": 9, "mean_q": -1.2, "std_q": 0.4, "mean_k": 0.6, "std_k": 2.0}
+    calls(student, right, MOMENTS, standard, others, slips=slips, what="the scale")
+
+
+def _scaled(formula: Callable) -> Callable:
+    """A function of the moments from one of v: the moments and the variance of the logit."""
+
+    def answer(d: int, mean_q: float, std_q: float, mean_k: float, std_k: float) -> float:
+        v = SimpleNamespace(d=d, mean_q=mean_q, std_q=std_q, mean_k=mean_k, std_k=std_k)
+        v.variance = measures.logit_variance(d, std_q, std_k, mean_q, mean_k)
+        try:
+            return formula(v)
+        except ZeroDivisionError:  # a wrong formula, where the means are 0
+            return math.inf
+
+    return answer
+
+
+@exercise("Exercise 2 (the softmax's Jacobian)")
 def softmax_jacobian(student: Callable) -> None:
     """student(p) -> (..., n, n).
 
@@ -73,7 +149,7 @@ KAPPA = 50.0
 
 
 @exercise(
-    "Exercise 2 (three numbers of a softcap)",
+    "Exercise 3 (three numbers of a softcap)",
     rf"\kappa = {KAPPA:.0f}",
     f"clip at ±{KAPPA:.0f}",
     "Three digits",
@@ -128,7 +204,7 @@ SOFTCAP = {
 }
 
 
-@exercise("Exercise 3 (causal attention with a cap)")
+@exercise("Exercise 4 (causal attention with a cap)")
 def capped_attention(student: Callable) -> None:
     """student(q, k, cap) -> weights (tokens, tokens)."""
     cases = [

@@ -4,18 +4,16 @@ Each table below maps what a check says to the wrong formula that earns it.
 """
 
 import math
-from collections.abc import Callable
 from types import SimpleNamespace
 
 import torch
 from torch import Tensor
 
 from normcourse import draw, measures
-from normcourse.checks.probes import call, calls
+from normcourse.checks.probes import call
 from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts
 
-MOMENTS = {"d": 64, "mean_q": 0.5, "std_q": 1.5, "mean_k": -2.0, "std_k": 0.7}
 LIMIT = 2.0
 
 RATE = {  # v: the inputs X, their number N, the smallest and the largest curvature m and M
@@ -88,53 +86,6 @@ SHARE = {
     )[1],
     "share: the features work together; take eigenvalues of X^T X / N, not its diagonal.": (
         lambda v: _best(v.X.square().mean(0))[1]
-    ),
-}
-SCALES = {  # v: MOMENTS and the variance of the logit
-    "1/sqrt(d) is right for means 0 and variances 1 only.": lambda v: v.d**-0.5,
-    "1/d is for a mean of d terms; "
-    "a sum of d independent ones has d times the variance.": lambda v: 1 / v.d,
-    "the means are missing: where q's mean is not 0, k's variance passes through it.": (
-        lambda v: 1 / (math.sqrt(v.d) * v.std_q * v.std_k)
-    ),
-    "that is E q^2 E k^2; take the squared mean of the product off it.": (
-        lambda v: 1 / math.sqrt(v.d * (v.std_q**2 + v.mean_q**2) * (v.std_k**2 + v.mean_k**2))
-    ),
-    "the means are exchanged: q's variance goes with k's mean, and the reverse.": (
-        lambda v: (
-            1
-            / math.sqrt(
-                v.d
-                * ((v.std_q * v.std_k) ** 2 + (v.std_q * v.mean_q) ** 2 + (v.std_k * v.mean_k) ** 2)
-            )
-        )
-    ),
-    "divide by the standard deviation of the logit, not by its variance.": lambda v: 1 / v.variance,
-    "that is the standard deviation of the logit; the factor is its inverse.": lambda v: math.sqrt(
-        v.variance
-    ),
-    "that is the variance of the logit; the factor is one over its root.": lambda v: v.variance,
-    "a std is not a variance: square std_q and std_k.": (
-        lambda v: (
-            1 / math.sqrt(v.d * (v.std_q * v.std_k + v.std_q * v.mean_k**2 + v.std_k * v.mean_q**2))
-        )
-    ),
-    "d is missing: the logit is a sum of d terms.": lambda v: math.sqrt(v.d / v.variance),
-    "d stands under the root, too: a standard deviation grows like sqrt(d).": lambda v: (
-        (v.d * v.variance) ** -0.5
-    ),
-    "one of two mixed terms is missing: k's variance also passes through q's mean.": lambda v: (
-        1 / math.sqrt(v.d * v.std_q**2 * (v.std_k**2 + v.mean_k**2))
-    ),
-    "one of two mixed terms is missing: q's variance also passes through k's mean.": lambda v: (
-        1 / math.sqrt(v.d * v.std_k**2 * (v.std_q**2 + v.mean_q**2))
-    ),
-    "the arguments come in the order d, mean_q, std_q, mean_k, std_k.": lambda v: (
-        1
-        / math.sqrt(
-            v.d
-            * ((v.mean_k * v.std_k) ** 2 + (v.mean_k * v.std_q) ** 2 + (v.std_k * v.mean_q) ** 2)
-        )
     ),
 }
 CLIPS = {  # gradients g, their joint norm n -> the clipped gradients
@@ -270,33 +221,6 @@ def clip(student) -> None:
     )
     if not _clipped(student, [torch.zeros_like(g) for g in long]).eq(0).all():
         raise Slip("a gradient of zeros must stay zero; yours divides 0 by 0.")
-
-
-@exercise("Exercise 3 (the scale of a logit)", "means are not 0", "variance 1")
-def scale(student) -> None:
-    """student(d, mean_q, std_q, mean_k, std_k): the factor that gives q.k the variance 1.
-
-    The entries of q and k are independent.
-    """
-    slips = {message: _scaled(wrong) for message, wrong in SCALES.items()}
-    right = _scaled(lambda v: v.variance**-0.5)
-    standard = {"d": 16, "mean_q": 0.0, "std_q": 1.0, "mean_k": 0.0, "std_k": 1.0}
-    others = {"d": 9, "mean_q": -1.2, "std_q": 0.4, "mean_k": 0.6, "std_k": 2.0}
-    calls(student, right, MOMENTS, standard, others, slips=slips, what="the scale")
-
-
-def _scaled(formula: Callable) -> Callable:
-    """A function of the moments from one of v: the moments and the variance of the logit."""
-
-    def answer(d: int, mean_q: float, std_q: float, mean_k: float, std_k: float) -> float:
-        v = SimpleNamespace(d=d, mean_q=mean_q, std_q=std_q, mean_k=mean_k, std_k=std_k)
-        v.variance = measures.logit_variance(d, std_q, std_k, mean_q, mean_k)
-        try:
-            return formula(v)
-        except ZeroDivisionError:  # a wrong formula, where the means are 0
-            return math.inf
-
-    return answer
 
 
 @exercise("Exercise 4 (inputs without units)", f"at most {LARGEST:.0f}", "four features")

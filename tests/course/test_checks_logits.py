@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from normcourse.checks import logits as check
+from tests.course.solutions import wrong_answers_are_named
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 BEND = 4 / (3 * math.sqrt(3))
@@ -178,3 +179,59 @@ ATTENTIONS = {  # of the products, the cap, and the root of the width
 def test_wrong_attention_is_named(wrong, message):
     verdict = check.capped_attention(lambda q, k, cap: wrong(q @ k.T, cap, q.shape[-1] ** 0.5))
     assert verdict.startswith("[x]") and message in verdict
+
+
+def by_moments(q, k):
+    """A scale from d times what q(mean, std) and k(mean, std) give."""
+    return lambda d, mq, sq, mk, sk: 1 / math.sqrt(d * (q(mq, sq) * k(mk, sk)))
+
+
+def mean_square(mean, std):
+    return std**2 + mean**2
+
+
+def variance_of_logit(d, mq, sq, mk, sk):
+    return d * (sq**2 * sk**2 + sq**2 * mk**2 + sk**2 * mq**2)
+
+
+def exchanged(d, mq, sq, mk, sk):
+    return 1 / math.sqrt(d * (sq**2 * sk**2 + sq**2 * mq**2 + sk**2 * mk**2))
+
+
+def std_for_variance(d, mq, sq, mk, sk):
+    return 1 / math.sqrt(d * (sq * sk + sq * mk**2 + sk * mq**2))
+
+
+SCALES = {
+    "1 / sqrt(d)": (lambda d, *moments: d**-0.5, "for means 0 and variances 1 only"),
+    "1 / d": (lambda d, *moments: 1 / d, "1/d is for a mean"),
+    "no means": (by_moments(lambda m, s: s**2, lambda m, s: s**2), "the means are missing"),
+    "E q^2 E k^2": (by_moments(mean_square, mean_square), "that is E q^2 E k^2"),
+    "exchanged": (exchanged, "the means are exchanged"),
+    "by the variance": (lambda *m: 1 / variance_of_logit(*m), "not by its variance"),
+    "standard deviation": (
+        lambda *m: math.sqrt(variance_of_logit(*m)),
+        "the factor is its inverse",
+    ),
+    "variance": (variance_of_logit, "one over its root"),
+    "std for variance": (std_for_variance, "square std_q and std_k"),
+    "d outside the root": (
+        lambda d, *m: (d * variance_of_logit(d, *m)) ** -0.5,
+        "d stands under the root",
+    ),
+    "d forgotten": (lambda d, *m: variance_of_logit(1, *m) ** -0.5, "a sum of d terms"),
+    "no mean of q": (by_moments(lambda m, s: s**2, mean_square), "also passes through q's mean"),
+    "no mean of k": (by_moments(mean_square, lambda m, s: s**2), "also passes through k's mean"),
+    "order of the arguments": (
+        lambda d, mq, mk, sq, sk: variance_of_logit(d, mq, sq, mk, sk) ** -0.5,
+        "the arguments come in the order",
+    ),
+    "d fixed": (lambda d, *m: variance_of_logit(64, *m) ** -0.5, "the scale for d = 16"),
+}
+
+
+test_a_wrong_scale_is_named = wrong_answers_are_named({check.scale: SCALES})
+
+
+def test_the_scale_is_one_over_the_standard_deviation():
+    assert check.scale(lambda *moments: variance_of_logit(*moments) ** -0.5).startswith("[ok]")

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from normcourse import draw
+from normcourse import draw, measures
 from normcourse.checks import rms_norm_in_models as check
 from normlib import functional, gradients, layers
 from tools import sources
@@ -325,6 +325,29 @@ def test_A194_heads_share_one_loss():
     assert mixed == 2  # 0 for a sum of losses, one a head
     parts = draw(4, 8)
     assert torch.isclose(parts.norm() ** 2, parts.square().sum(-1).sum())
+
+
+def test_A213_A214_radius_stretch_and_rank_of_attention():
+    """Of uniform weights, of a permutation, of one token that collects all, of a random choice."""
+    n = 64
+    identity = torch.eye(n)
+    chosen = torch.randint(0, n, (n,), generator=torch.Generator().manual_seed(1))
+    found = {}
+    for name, weights in {
+        "uniform": torch.full((n, n), 1 / n),
+        "permutation": identity.roll(1, 0),
+        "all on one": identity[[0] * n],
+        "one each": identity[chosen],
+    }.items():
+        assert measures.spectral_radius(weights) == pytest.approx(1)
+        rank = int(torch.linalg.matrix_rank(weights))
+        found[name] = (round(float(measures.spectral_norm(weights)), 2), rank)
+    assert found == {
+        "uniform": (1.0, 1),
+        "permutation": (1.0, n),
+        "all on one": (8.0, 1),
+        "one each": (1.73, 41),
+    }
 
 
 def test_A215_attention_weights_depend_on_the_hidden_state():

@@ -375,7 +375,7 @@ def batch_of_samples(draw):
     return {"x": x, "mu": mu, "d": d, "e": d.mean(0), "sigma": sigma} | fixed
 
 
-@lines("00c attention-derive", "00c ex3", "solutions/00c ex3")
+@lines("05a attention-derive", "05a ex1", "solutions/05a ex1")
 def query_and_key(draw):
     """A query is one of three numbers, a key one of four, independently."""
     q, k = (values.flatten() for values in torch.meshgrid(draw(3), draw(4), indexing="ij"))
@@ -385,17 +385,11 @@ def query_and_key(draw):
     return {"q": q, "k": k} | moments | variance
 
 
-@lines("00c attention-derive")
+@lines("05a derive-softmax")
 def softmax_bounds(draw):
     z, x = draw(2, D)
     jacobian = torch.autograd.functional.jacobian(lambda v: v.softmax(0), x)
-    return {"z": z, "p": x.softmax(0), "J": jacobian, "alpha": z.min(), "beta": z.max()}
-
-
-@lines("00c attention")
-def logits(draw):
-    logits = draw(D)
-    return {"l": logits, "p": logits.softmax(0)}
+    return {"z": z, "p": x.softmax(0), "J": jacobian, "u": z.min(), "w": z.max()}
 
 
 @lines("02a stream-derive")
@@ -523,7 +517,7 @@ def leaky_variance(draw):
 
 
 @lines("04a softmax-why", "04a softmax-derive", "05a derive-softmax")
-@lines("solutions/05a ex1")
+@lines("solutions/05a ex2")
 def softmax(draw):
     x, dp = leaf(draw(D)), draw(D)
     p = x.softmax(0)

@@ -21,7 +21,7 @@ PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("02b why", r"M_{k} = M_{k-1} + \frac{k", r"M_{k} = M_{k-1} - \frac{k", BLOCK),
     ("02 gradient-why", r"- \hat{x}_{j}\, \frac", r"+ \hat{x}_{j}\, \frac", BLOCK),
     ("01 paths-derive", r"(v + \varepsilon)^{-3/2}", r"(v + \varepsilon)^{-1/2}", BLOCK),
-    ("00c attention-derive", r"(\mathrm{E}(q k))^{2}", r"\mathrm{E}(q k)", BLOCK),
+    ("05a attention-derive", r"(\mathrm{E}(q k))^{2}", r"\mathrm{E}(q k)", BLOCK),
     ("04 product-derive", r"- \frac{1}{D}\, \hat{x}", r"+ \frac{1}{D}\, \hat{x}", BLOCK),
     ("04 unit-perturbation", r"- \frac{(x \cdot", r"+ \frac{(x \cdot", BLOCK),
     ("04 collect-derive", r"\frac{(8, -1, 6, -5)}{9}", r"\frac{(8, 1, 6, -5)}{9}", BLOCK),
