@@ -141,7 +141,7 @@ def test_a_folder_that_is_not_there_is_named():
         ("[a page](CONTRIBUTED.md)", "leads to no file"),
         ("[a section](CONTRIBUTING.md#add-a-nrom)", "has no heading or anchor 'add-a-nrom'"),
         ("[here](#nowhere)", "has no heading or anchor"),
-        ("[lesson 00a](notebooks/00b_explosion.ipynb)", "says 00a and leads to 00b"),
+        ("[lesson 00a](notebooks/00b_products_and_steps.ipynb)", "says 00a and leads to 00b"),
         ("[A37](notebooks/reference/claims.md#A38)", "says A37 and leads to A38"),
         ("[A37](notebooks/reference/claims.md#A37), [a norm](CONTRIBUTING.md#add-a-norm)", ""),
     ],

@@ -4,13 +4,14 @@ notebooks/reference/claims.md names them. What an evaluated equation already dec
 here: claims.yaml names the tag instead.
 """
 
+import copy
 import math
 
 import pytest
 import torch
 from torch import nn
 
-from normcourse import draw, measures
+from normcourse import draw, measures, training
 from normcourse.checks import rms_norm_in_models as check
 from normlib import functional, gradients, layers
 from tools import sources
@@ -325,6 +326,63 @@ def test_A194_heads_share_one_loss():
     assert mixed == 2  # 0 for a sum of losses, one a head
     parts = draw(4, 8)
     assert torch.isclose(parts.norm() ** 2, parts.square().sum(-1).sum())
+
+
+def test_A205_more_outputs_than_inputs_let_a_gradient_vanish():
+    """Below the smallest singular value, which is 5, and exactly to 0."""
+    weight = torch.tensor([[3.0], [4.0]])  # 2 outputs, 1 input
+    g = torch.tensor([0.8, -0.6])
+    assert torch.linalg.svdvals(weight).min() == pytest.approx(5)
+    assert (weight.T @ g).abs() < 1e-12
+    low, high = measures.gradient_bounds(weight)
+    assert (low, high) == (0, pytest.approx(5))
+
+
+def test_A207_the_product_of_norms_is_no_property_of_paths():
+    """One hidden unit times 10 in, divided by 10 out: the same function, the same path norm."""
+    first, second, x = draw(6, 4, seed=7), draw(3, 6, seed=8), draw(4, seed=2)
+    scale = torch.ones(6)
+    scale[0] = 10.0
+    scaled = [scale[:, None] * first, second / scale]
+    assert torch.allclose(scaled[1] @ (scaled[0] @ x).relu(), second @ (first @ x).relu())
+    assert torch.isclose(measures.path_norm(scaled), measures.path_norm([first, second]))
+    assert measures.chain_bound(scaled) > 4 * measures.chain_bound([first, second])
+
+
+def direction_kept(norm, lr, seed):
+    """Cosine of layer 4's gradient before and after the weights below it have stepped.
+
+    The mean over 15 steps of training.
+    """
+    data = training.digits()
+    x, y = data.train_x[:64], data.train_y[:64]
+
+    def gradients_of(model):
+        linears = [layer for layer in model if isinstance(layer, nn.Linear)]
+        weights = [layer.weight for layer in linears[:4]]
+        return weights, torch.autograd.grad(nn.functional.cross_entropy(model(x), y), weights)
+
+    def look(model):
+        moved = copy.deepcopy(model)
+        weights, before = gradients_of(moved)
+        with torch.no_grad():
+            for weight, gradient in zip(weights[:3], before[:3], strict=True):
+                weight.sub_(lr * gradient)
+        _, after = gradients_of(moved)
+        return nn.functional.cosine_similarity(before[3].flatten(), after[3].flatten(), dim=0)
+
+    model = training.mlp(norm, depth=6, seed=seed)
+    run = training.train(model, data, steps=15, lr=lr, seed=seed, watch=look)
+    return sum(run.watched) / 15
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_A99_A121_where_steps_are_large_batch_norm_keeps_the_direction(seed):
+    """The measure of Santurkar et al. 2018, section 2, who report the opposite of larger nets."""
+    assert direction_kept(None, 0.01, seed) > 0.95
+    assert direction_kept(layers.BatchNorm1d, 0.01, seed) > 0.95
+    assert direction_kept(None, 0.1, seed) < 0.6
+    assert direction_kept(layers.BatchNorm1d, 0.1, seed) > 0.65
 
 
 def test_A213_A214_radius_stretch_and_rank_of_attention():

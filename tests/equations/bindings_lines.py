@@ -542,12 +542,6 @@ def any_vector(draw):
     return {"W": w, "v": draw(3), "c": torch.linalg.matrix_norm(w, 2), "t": 3}
 
 
-@lines("00b singular")
-def linear_layer_backward(draw):
-    w, g = draw(3, D), draw(3)
-    return {"W": w, "g": g, "d": torch.stack([(w[:, j] * g).sum() for j in range(D)])}
-
-
 @lines("00b residual")
 def shortcut(draw):
     j = draw(3, 3)
@@ -572,7 +566,7 @@ def one_eigenvalue(draw):
     return matrices | {"v": vectors[:, 0], "lambda": values[0]}
 
 
-@lines("00c step-why", "00c descent")
+@lines("00b step-why", "00b descent")
 def descent(draw):
     m, more, e = positive(draw, 3)
     curvatures = {"m": m, "M": m + more, "a": m, "e": e, "cond": (m + more) / m}

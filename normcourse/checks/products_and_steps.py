@@ -1,6 +1,6 @@
-"""Checks of lesson 00c: the best rate, clipping, the scale of a logit, inputs without units.
+"""Checks of lesson 00b: residual branches, the best rate, inputs without units.
 
-Each table below maps what a check says to the wrong formula that earns it.
+Each table below maps what a check says to the wrong answer that earns it.
 """
 
 import math
@@ -12,10 +12,28 @@ from torch import Tensor
 from normcourse import draw, measures
 from normcourse.checks.probes import call
 from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts
+from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts, real
 
-LIMIT = 2.0
-
+LONGEST = 3
+SMALLEST = 0.5  # of size times number of blocks: below, the branches are as good as switched off
+BRANCHES = (10, 64, 1000)  # numbers of blocks
+SIZES = {  # of the number of blocks
+    "1 / sqrt(K) is for branches that point in random directions; "
+    "here they may all point in one.": (lambda K: K**-0.5),
+    "1 / K^2 switches the branches off: size times K has to be at least 0.5.": lambda K: K**-2,
+    "0 switches the branches off: size times K has to be at least 0.5.": lambda K: 0.0,
+    "1 is the full size: each block may double the gradient.": lambda K: 1.0,
+    "3 / K: the K-th power of 1 + 3 / K is about 20; what grows is a power, not a sum.": lambda K: (
+        3 / K
+    ),
+    "2 / K: the K-th power of 1 + 2 / K is about 7; what grows is a power, not a sum.": lambda K: (
+        2 / K
+    ),
+    "1 / 3 is the share that must be left at the end, not the size of one branch.": lambda K: 1 / 3,
+    "ln(3) / K keeps the growth below 3, but a shrinking gradient falls just below a third.": (
+        lambda K: math.log(3) / K
+    ),
+}
 RATE = {  # v: the inputs X, their number N, the smallest and the largest curvature m and M
     "rate: N is missing; the curvatures are eigenvalues of X^T X / N.": lambda v: (
         2 / (v.M + v.m) / v.N
@@ -88,41 +106,7 @@ SHARE = {
         lambda v: _best(v.X.square().mean(0))[1]
     ),
 }
-CLIPS = {  # gradients g, their joint norm n -> the clipped gradients
-    "each tensor was clipped by its own norm, which turns the whole.": lambda g, n: [
-        t * LIMIT / t.norm() for t in g
-    ],
-    "that clips by VALUE, entry by entry, which turns the whole.": lambda g, n: [
-        t.clamp(-LIMIT, LIMIT) for t in g
-    ],
-    "the joint norm is the root of the SUM OF SQUARES of the norms, not the sum of the norms.": (
-        lambda g, n: [t * LIMIT / sum(s.norm() for s in g) for t in g]
-    ),
-    "divide by the norm, not by its square.": lambda g, n: [t * LIMIT / n**2 for t in g],
-    "that has length 1; multiply by the limit.": lambda g, n: [t / n for t in g],
-    "the norm runs over ALL tensors, not over the largest one.": (
-        lambda g, n: [t * LIMIT / max(s.norm() for s in g) for t in g]
-    ),
-    "the norm is no largest entry; take the root of the sum of all squares.": lambda g, n: [
-        t * LIMIT / max(s.abs().max() for s in g) for t in g
-    ],
-    "the norm is no mean over the tensors: do not divide it by their number.": lambda g, n: [
-        t * LIMIT * len(g) / n for t in g
-    ],
-    "torch adds 1e-6 to the norm; here the length is exactly the limit.": (
-        lambda g, n: [t * LIMIT / (n + 1e-6) for t in g]
-    ),
-    "nothing was clipped, though the joint norm is above the limit.": lambda g, n: g,
-    "multiply by limit / norm, not by its inverse.": lambda g, n: [t * n / LIMIT for t in g],
-    "a gradient above the limit is shortened, not dropped.": lambda g, n: [0 * t for t in g],
-    "a norm adds up the squares of all entries; yours takes their mean.": lambda g, n: [
-        t * LIMIT * math.sqrt(len(_flat(g))) / n for t in g
-    ],
-    "a norm adds up the squares of all entries; yours takes a mean in each tensor.": (
-        lambda g, n: [t * LIMIT / math.sqrt(sum(s.square().mean() for s in g)) for t in g]
-    ),
-}
-LARGEST = 4.0  # condition number that exercise 4 allows
+LARGEST = 4.0  # condition number that exercise 3 allows
 UNITS = {  # of the inputs X
     "nothing was changed: the columns still have their units.": lambda X: X,
     "one size for all columns leaves the units as they are; take one a column.": lambda X: (
@@ -157,7 +141,45 @@ UNITS = {  # of the inputs X
 }
 
 
-@exercise("Exercise 1 (the best rate)")
+@exercise(
+    "Exercise 1 (the size of residual branches)",
+    "spectral norm of at most 1",
+    f"at least 1/{LONGEST} of its length",
+    f"at most {LONGEST} times its length",
+    f"s K has to be at least {SMALLEST}",
+    "K = {}, {} and {}".format(*BRANCHES),
+)
+def branch_size(student) -> None:
+    """student(K): a size s for which (1 + s)^K <= 3, (1 - s)^K >= 1/3 and s K >= 0.5."""
+    sizes = [real(student(K), f"the size for K = {K}") for K in BRANCHES]
+    if all(_fits(K, size) for K, size in zip(BRANCHES, sizes, strict=True)):
+        return
+    for message, wrong in SIZES.items():
+        if all(math.isclose(wrong(K), size) for K, size in zip(BRANCHES, sizes, strict=True)):
+            raise Slip(message)
+    for K, size in zip(BRANCHES, sizes, strict=True):
+        if not _fits(K, size):
+            raise Slip(f"for K = {K} your size is {size:.3g}: {_reason(K, size)}")
+
+
+def _fits(K: int, size: float) -> bool:
+    return _reason(K, size) == ""
+
+
+def _reason(K: int, size: float) -> str:
+    """What a size does wrong in the worst case, or nothing."""
+    if not math.isfinite(size) or size < 0:
+        return "a size is a number from 0 on."
+    if size * K < SMALLEST - 1e-12:
+        return "size times K is below 0.5, so the branches are nearly switched off."
+    if K * math.log1p(size) > math.log(LONGEST) + 1e-9:
+        return "in the worst case the gradient grows to more than three times its length."
+    if size >= 1 or K * math.log1p(-size) < -math.log(LONGEST) - 1e-9:
+        return "in the worst case less than a third of the gradient is left."
+    return ""
+
+
+@exercise("Exercise 2 (the best rate)")
 def best_rate(student) -> None:
     """student(X) -> (best learning rate, share of the distance that a step leaves at worst)."""
     with every_case():
@@ -192,38 +214,7 @@ def _best(curvatures: Tensor) -> tuple[float, float]:
     return measures.best_step(curvatures.min().item(), curvatures.max().item())
 
 
-@exercise(
-    "Exercise 2 (clip by norm, all tensors together)", "nothing is written into those that came in"
-)
-def clip(student) -> None:
-    """student(gradients, limit): new tensors with a joint norm of at most limit, direction kept."""
-    long = [torch.tensor(v, dtype=torch.float64) for v in ([[3.0, -1.0], [0.5, 8.0]], [6.0, 0.0])]
-    norm = _flat(long).norm()
-    slips = {message: _flat(wrong(long, norm)) for message, wrong in CLIPS.items()}
-    expect(
-        _clipped(student, long),
-        _flat(measures.clip_by_norm(long, LIMIT)),
-        slips,
-        "the clipped gradient",
-    )
-    short = [g / 100 for g in long]
-    slips = {
-        "a gradient shorter than the limit stays as it is; yours was stretched.": _flat(long)
-        * LIMIT
-        / norm
-    }
-    expect(_clipped(student, short), _flat(short), slips, "a gradient below the limit")
-    expect(
-        _clipped(student, long, 5.0),
-        _flat(measures.clip_by_norm(long, 5.0)),
-        {"with another limit the length is still 2: use `limit`.": _flat(long) * LIMIT / norm},
-        "the gradient clipped at 5",
-    )
-    if not _clipped(student, [torch.zeros_like(g) for g in long]).eq(0).all():
-        raise Slip("a gradient of zeros must stay zero; yours divides 0 by 0.")
-
-
-@exercise("Exercise 4 (inputs without units)", f"at most {LARGEST:.0f}", "four features")
+@exercise("Exercise 3 (inputs without units)", f"at most {LARGEST:.0f}", "four features")
 def units(student) -> None:
     """student(X): the inputs, shifted and scaled, with a condition number of at most 4."""
     given = (_in_units(300, seed=3), _in_units(500, seed=4))
@@ -269,18 +260,3 @@ def _lost(got: Tensor, X: Tensor) -> float:
     standard = (X - X.mean(0)) / X.std(0)
     fitted = basis @ (torch.linalg.pinv(basis, rtol=1e-12) @ standard)
     return (standard - fitted).square().mean(0).sqrt().max().item()
-
-
-def _flat(tensors) -> Tensor:
-    return torch.cat([t.reshape(-1) for t in tensors])
-
-
-def _clipped(student, gradients: list[Tensor], limit: float = LIMIT) -> Tensor:
-    """What the student makes, in one vector; Slip if it wrote into them or changed shapes."""
-    given = [g.clone() for g in gradients]
-    got = parts(student(given, limit), *(f"tensor {i + 1}" for i in range(len(gradients))))
-    if len(given) != len(gradients) or not all(map(torch.equal, given, gradients)):
-        raise Slip("the gradients that came in were changed in place; return new tensors.")
-    if [getattr(t, "shape", None) for t in got] != [g.shape for g in gradients]:
-        raise Slip("return a list of tensors with the shapes that came in.")
-    return _flat(got)

@@ -1,14 +1,31 @@
-"""The checks of lesson 00c name the slips people make."""
+"""The checks of lesson 00b name the slips people make."""
 
 import math
 
 import pytest
 import torch
 
-from normcourse.checks import one_step as check
+from normcourse.checks import products_and_steps as check
 from tests.course.solutions import wrong_answers_are_named
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
+
+
+BRANCH_SIZES = {
+    "1 / sqrt(K)": (lambda K: K**-0.5, "they may all point in one"),
+    "1 / K^2": (lambda K: K**-2, "1 / K^2 switches the branches off"),
+    "0": (lambda K: 0.0, "0 switches the branches off"),
+    "1": (lambda K: 1.0, "each block may double"),
+    "3 / K": (lambda K: 3 / K, "the K-th power of 1 + 3 / K"),
+    "2 / K": (lambda K: 2 / K, "the K-th power of 1 + 2 / K"),
+    "1 / 3": (lambda K: 1 / 3, "the share that must be left"),
+    "ln(3) / K": (lambda K: math.log(3) / K, "just below a third"),
+    "third root": (lambda K: 3 ** (1 / K) - 1, "less than a third"),
+    "a constant": (lambda K: 0.1, "for K = 64"),
+    "for one K only": (lambda K: 1 / 64, "for K = 10"),
+    "negative": (lambda K: -1 / K, "from 0 on"),
+    "text": (lambda K: "1 / K", "expected a number"),
+}
 
 
 def best(rate=None, share=None, of=None):
@@ -75,84 +92,6 @@ RATES = {
 }
 
 
-def norm_of(gradients):
-    return math.sqrt(sum(g.square().sum().item() for g in gradients))
-
-
-def clipped(factor):
-    """Exercise 2's answer with factor(gradients, limit) where the joint norm is too long."""
-
-    def student(gradients, limit):
-        f = factor(gradients, limit) if norm_of(gradients) > limit else 1.0
-        return [g * f for g in gradients]
-
-    return student
-
-
-def each_by_its_own(gradients, limit):
-    return [g * min(1.0, limit / max(g.norm().item(), 1e-30)) for g in gradients]
-
-
-def always_stretched(gradients, limit):
-    return [g * (limit / max(norm_of(gradients), 1e-30)) for g in gradients]
-
-
-def by_mean_of_all(gradients, limit):
-    entries = torch.cat([g.reshape(-1) for g in gradients])
-    return limit / entries.square().mean().sqrt()
-
-
-def by_mean_in_each(gradients, limit):
-    return limit / math.sqrt(sum(g.square().mean().item() for g in gradients))
-
-
-def zero_over_zero(gradients, limit):
-    norm = torch.stack([g.norm() for g in gradients]).norm()
-    return [torch.where(norm > limit, g * limit, g * norm) / norm for g in gradients]
-
-
-def torch_in_place(gradients, limit):
-    parameters = [torch.nn.Parameter(torch.zeros_like(g)) for g in gradients]
-    for parameter, g in zip(parameters, gradients, strict=True):
-        parameter.grad = g
-    torch.nn.utils.clip_grad_norm_(parameters, limit)
-    return gradients
-
-
-CLIPS = {
-    "each tensor": (each_by_its_own, "by its own norm"),
-    "by value": (lambda gs, limit: [g.clamp(-limit, limit) for g in gs], "clips by VALUE"),
-    "sum of norms": (
-        clipped(lambda gs, limit: limit / sum(g.norm() for g in gs)),
-        "SUM OF SQUARES",
-    ),
-    "norm squared": (clipped(lambda gs, limit: limit / norm_of(gs) ** 2), "not by its square"),
-    "unit length": (clipped(lambda gs, limit: 1 / norm_of(gs)), "multiply by the limit"),
-    "largest tensor": (
-        clipped(lambda gs, limit: limit / max(g.norm() for g in gs)),
-        "not over the largest",
-    ),
-    "largest entry": (
-        clipped(lambda gs, limit: limit / max(g.abs().max() for g in gs)),
-        "the norm is no largest entry",
-    ),
-    "mean norm": (
-        clipped(lambda gs, limit: limit * len(gs) / norm_of(gs)),
-        "no mean over the tensors",
-    ),
-    "torch's 1e-6": (clipped(lambda gs, limit: limit / (norm_of(gs) + 1e-6)), "torch adds 1e-6"),
-    "nothing": (lambda gs, limit: list(gs), "nothing was clipped"),
-    "inverse": (clipped(lambda gs, limit: norm_of(gs) / limit), "not by its inverse"),
-    "dropped": (clipped(lambda gs, limit: 0.0), "shortened, not dropped"),
-    "mean of all squares": (clipped(by_mean_of_all), "yours takes their mean"),
-    "mean in each tensor": (clipped(by_mean_in_each), "a mean in each tensor"),
-    "limit fixed": (clipped(lambda gs, limit: 2 / norm_of(gs)), "use `limit`"),
-    "stretched": (always_stretched, "yours was stretched"),
-    "zeros": (zero_over_zero, "yours divides 0 by 0"),
-    "in place": (torch_in_place, "were changed in place"),
-    "one vector": (lambda gs, limit: torch.cat([g.reshape(-1) for g in gs]), "a Tensor"),
-    "flattened": (lambda gs, limit: [g.reshape(-1) for g in gs], "the shapes that came in"),
-}
 UNITS = {
     "unchanged": (lambda X: X.clone(), "nothing was changed"),
     "one size": (lambda X: (X - X.mean()) / X.std(), "take one a column"),
@@ -185,8 +124,8 @@ UNITS = {
     ),
 }
 WRONG = {
+    check.branch_size: BRANCH_SIZES,
     check.best_rate: RATES,
-    check.clip: CLIPS,
     check.units: UNITS,
 }
 
@@ -197,7 +136,6 @@ test_a_wrong_answer_is_named = wrong_answers_are_named(WRONG)
 # so each slip above is its one change
 def test_the_unchanged_answers_of_these_tests_are_accepted():
     assert check.best_rate(best()).startswith("[ok]")
-    assert check.clip(clipped(lambda gs, limit: limit / norm_of(gs))).startswith("[ok]")
 
 
 def whitened(X):
@@ -208,9 +146,9 @@ def whitened(X):
 
 def test_other_right_answers_are_accepted():
     assert check.best_rate(lambda X: [torch.tensor(v) for v in best()(X)]).startswith("[ok]")
-    assert check.clip(lambda gs, n: [g * n / max(norm_of(gs), n) for g in gs]).startswith("[ok]")
-    as_tuple = clipped(lambda g, m: m / norm_of(g))
-    assert check.clip(lambda gs, n: tuple(as_tuple(gs, n))).startswith("[ok]")
     assert check.units(lambda X: (X - X.mean(0)) / X.std(0, correction=0)).startswith("[ok]")
     assert check.units(lambda X: (X - X.mean(0)) / (X - X.mean(0)).abs().amax(0)).startswith("[ok]")
     assert check.units(whitened).startswith("[ok]")
+    assert check.branch_size(lambda K: 0.5 / K).startswith("[ok]")
+    assert check.branch_size(lambda K: 1 - 3 ** (-1 / K)).startswith("[ok]")
+    assert check.branch_size(lambda K: torch.tensor(1 / (K + 1))).startswith("[ok]")
