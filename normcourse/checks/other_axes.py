@@ -1,29 +1,22 @@
-"""Checks of lesson 02c: statistics counted, unknown axes, group norm, rows kept apart, backward."""
+"""Checks of lesson 02b: statistics counted, unknown axes, group norm, AdaLN, a power step."""
 
 import math
-from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from normcourse import draw
-from normcourse.checks.brackets import BRACKETS, OF_ROWS, gradient
 from normcourse.checks.moments import (
     AFFINE,
     FINISHED,
     STATISTICS,
-    centred,
-    mean,
     mean_square,
-    row_size,
-    size,
     standardize,
 )
-from normcourse.checks.probes import call, calls, forbid, same_gradients, used_by
+from normcourse.checks.probes import calls, forbid, same_gradients
 from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, exercise, expect
-from normlib import functional, gradients
+from normlib import functional
 
 # Exercise 1
 
@@ -224,235 +217,170 @@ GROUP_NORM_SLIPS |= {
 
 # Exercise 4
 
-MOST_ALIKE = 0.6  # mean cosine between different rows
-WIDTH, LAYERS = 64, 30
-LEAST_ALIKE = 0.9  # mean cosine between a row and its noisy copy
+
+def _pieces(x, z, A, B, E) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The normalized rows, gamma, beta and the gate."""
+    return functional.layer_norm(x, x.shape[-1:]), z @ A.T, z @ B.T, z @ E.T
 
 
-@exercise(
-    "Exercise 4 (keep the rows apart)",
-    f"shape (N, {WIDTH})",
-    f"{LAYERS} random matrices ({WIDTH}, {WIDTH})",
-    f"Return (N, {WIDTH})",
-    f"at most {MOST_ALIKE}",
-    f"at least {LEAST_ALIKE}",
-    "no row may look at another one",
-)
-def kept_apart(student) -> None:
-    """student(x, weights) -> rows (N, 64) behind 30 layers, in which rows stay different."""
-    watched = forbid(student, "batch_norm", "normlib")
-    weights = [draw(WIDTH, WIDTH, seed=number) / 8 for number in range(LAYERS)]
-    x = draw(40, WIDTH, seed=40) + 0.5
-    rows = call(watched, x=x, weights=weights)
-    expect(_finite_rows(rows), torch.zeros(len(x), WIDTH, dtype=x.dtype), atol=math.inf)
-    _rows_alone(watched, x, weights, rows)
-    _all_weights_used(watched, x, weights)
-    if torch.allclose(watched(-x, weights), -rows, atol=1e-6):
-        raise Slip("your net has no ReLU: -x gives exactly the opposite rows.")
-    noisy = watched(x + 0.05 * draw(40, 64, seed=41), weights)
-    used = used_by(watched, x=x, weights=weights)
-    _judge_rows(rows, noisy, x, weights, has_a_norm=bool(used & NORMS))
-    if "layer_norm" not in used:
-        raise Slip("the rows are as they should be, but not by F.layer_norm, which is asked here.")
-    if not used & RELU:
-        raise Slip("the rows are as they should be, but not by ReLU, which is asked here.")
+def _block(x, z, branch, A, B, E) -> Tensor:
+    xhat, gamma, beta, gate = _pieces(x, z, A, B, E)
+    return x + gate * branch((1 + gamma) * xhat + beta)
 
 
-NORMS = {
-    "layer_norm",
-    "rms_norm",
-    "normalize",
-    "norm",
-    "vector_norm",
-    "rsqrt",
-    "sqrt",
-    "std",
-    "var",
-}
-RELU = {  # the ways to write it
-    "relu",
-    "relu_",
-    "threshold",
-    "clamp",
-    "clamp_",
-    "clamp_min",
-    "clamp_min_",
-    "clip",
-    "clip_",
-    "maximum",
-    "fmax",
-    "where",
-    "masked_fill",
-    "masked_fill_",
-    "gt",
-    "ge",
-    "__gt__",
-    "__ge__",
-}
+def _block_but(out):
+    """A block whose output is out(branch, x, the normalized rows, gamma, beta, the gate)."""
+    return lambda x, z, branch, A, B, E: out(branch, x, *_pieces(x, z, A, B, E))
 
 
-def _finite_rows(rows):
-    """The rows; Slip if they have overflowed or died out."""
-    if isinstance(rows, Tensor) and not rows.isfinite().all():
-        raise Slip("the rows hold NaN or infinity: is there a norm in each layer?")
-    if isinstance(rows, Tensor) and rows.numel() and rows.square().mean() < 1e-12:
-        raise Slip("the rows have become zero: is there a norm in each layer?")
-    return rows
-
-
-def _rows_alone(student, x: Tensor, weights: list, rows: Tensor) -> None:
-    others = x.clone()
-    others[1:] = 3 * draw(len(x) - 1, 64, seed=42)
-    if not torch.allclose(student(others, weights)[0], rows[0], atol=1e-6):
-        raise Slip("a row changes with the other rows: no statistic may run over the batch.")
-
-
-def _all_weights_used(student, x: Tensor, weights: list) -> None:
-    leaves = [weight.clone().requires_grad_() for weight in weights]
-    rows = student(x, leaves)
-    if not rows.requires_grad:
-        raise Slip("the weights are not used, or cut off (detach, no_grad).")
-    slopes = torch.autograd.grad(rows.square().sum() + rows.sum(), leaves, allow_unused=True)
-    unused = [place for place, slope in enumerate(slopes) if slope is None]
-    if unused:
-        raise Slip(f"weights[{unused[0]}] is not used: each of the {len(weights)} makes a layer.")
-
-
-def _by_shortcut_alone(rows: Tensor, x: Tensor, weights: list) -> bool:
-    """Whether the rows point where a net without a norm in its branches sends them."""
-    for turned in (False, True):
-        h = x
-        for weight in weights:
-            h = h + torch.relu(h @ (weight.T if turned else weight))
-        if torch.allclose(_row_norm(h), _row_norm(rows), atol=1e-3):
-            return True
-    return False
-
-
-def _judge_rows(rows: Tensor, noisy: Tensor, x: Tensor, weights: list, has_a_norm: bool) -> None:
-    different = _alike(rows)
-    copies = torch.cosine_similarity(rows, noisy).mean().item()
-    if different <= MOST_ALIKE and copies >= LEAST_ALIKE:
-        return
-    if different <= MOST_ALIKE:
-        raise Slip(
-            f"different rows stay apart, and so do a row and its noisy copy (cosine {copies:.2f}): "
-            "nothing similar stays similar. Let a shortcut carry the row past each layer."
-        )
-    size = rows.square().mean().sqrt()
-    if size > 1e3 or _by_shortcut_alone(rows, x, weights):
-        raise Slip(
-            "there is a shortcut, and no norm in front of the weights: what the ReLUs add to all "
-            "rows grows with the rows. Put a norm into each branch."
-        )
-    if _alike(_row_norm(rows)) <= MOST_ALIKE:
-        raise Slip(
-            f"the rows have become alike (mean cosine {different:.2f}) by a level that the ReLUs "
-            "added to all of them. A last norm takes it out."
-        )
-    of_the_norm = "the norm holds their size" if has_a_norm else "a norm would hold their size"
-    raise Slip(
-        f"the rows have become alike (mean cosine {different:.2f}): "
-        f"{of_the_norm}, and a shortcut has to carry what is different past each layer."
-    )
-
-
-def _alike(rows: Tensor) -> float:
-    """The mean cosine between two different rows."""
-    directions = torch.nn.functional.normalize(rows, dim=1)
-    count = len(rows)
-    return (((directions @ directions.T).sum() - count) / (count * (count - 1))).item()
-
-
-def _row_norm(rows: Tensor) -> Tensor:
+def _norm(rows: Tensor) -> Tensor:
     return functional.layer_norm(rows, rows.shape[-1:])
+
+
+BLOCK_SLIPS = {
+    "the gate is missing: it multiplies what the branch returns.": _block_but(
+        lambda f, x, h, gamma, beta, gate: x + f((1 + gamma) * h + beta)
+    ),
+    "the gate is not 1 plus something: with E = 0 the block changes nothing.": _block_but(
+        lambda f, x, h, gamma, beta, gate: x + (1 + gate) * f((1 + gamma) * h + beta)
+    ),
+    "the shortcut is missing: x itself is added.": _block_but(
+        lambda f, x, h, gamma, beta, gate: gate * f((1 + gamma) * h + beta)
+    ),
+    "the shortcut is not gated: the gate multiplies the branch alone.": _block_but(
+        lambda f, x, h, gamma, beta, gate: gate * (x + f((1 + gamma) * h + beta))
+    ),
+    "the shortcut carries x as it came, not the normalized rows.": _block_but(
+        lambda f, x, h, gamma, beta, gate: h + gate * f((1 + gamma) * h + beta)
+    ),
+    "the shortcut carries x as it came, not y.": _block_but(
+        lambda f, x, h, gamma, beta, gate: (1 + gamma) * h + beta + gate * f((1 + gamma) * h + beta)
+    ),
+    "the gain is 1 + gamma: with A = 0 it is plain LayerNorm.": _block_but(
+        lambda f, x, h, gamma, beta, gate: x + gate * f(gamma * h + beta)
+    ),
+    "beta is missing.": _block_but(
+        lambda f, x, h, gamma, beta, gate: x + gate * f((1 + gamma) * h)
+    ),
+    "gamma is missing: the gain is 1 + gamma.": _block_but(
+        lambda f, x, h, gamma, beta, gate: x + gate * f(h + beta)
+    ),
+    "A and B are exchanged: A makes gamma, and B makes beta.": _block_but(
+        lambda f, x, h, gamma, beta, gate: x + gate * f((1 + beta) * h + gamma)
+    ),
+    "beta is added behind the gain, not multiplied with it.": _block_but(
+        lambda f, x, h, gamma, beta, gate: x + gate * f((1 + gamma) * (h + beta))
+    ),
+    "the norm is missing: the gain multiplies the normalized row.": _block_but(
+        lambda f, x, h, gamma, beta, gate: x + gate * f((1 + gamma) * x + beta)
+    ),
+    "the norm comes first, then gain and bias: yours normalizes them away.": _block_but(
+        lambda f, x, h, gamma, beta, gate: x + gate * f(_norm((1 + gamma) * x + beta))
+    ),
+    "gain and bias stand before the branch, not behind it.": _block_but(
+        lambda f, x, h, gamma, beta, gate: x + gate * ((1 + gamma) * f(h) + beta)
+    ),
+    "the branch gets y, not x.": _block_but(lambda f, x, h, gamma, beta, gate: x + gate * f(x)),
+    "the branch is not used: gate times branch(y).": _block_but(
+        lambda f, x, h, gamma, beta, gate: x + gate * ((1 + gamma) * h + beta)
+    ),
+    "that is RMSNorm: LayerNorm subtracts the mean, too.": _block_but(
+        lambda f, x, h, gamma, beta, gate: (
+            x + gate * f((1 + gamma) * functional.rms_norm(x, x.shape[-1:], eps=1e-5) + beta)
+        )
+    ),
+}
+
+
+@exercise("Exercise 4 (the block of a diffusion transformer)")
+def adaptive_block(student) -> None:
+    """student(x, z, branch, A, B, E) for rows (N, D), conditions (N, M) and matrices (D, M).
+
+    [EQ-ADALN]
+    """
+    cases = [_block_case(3, 5, 2, seed=1), _block_case(4, 6, 3, seed=10)]
+    calls(student, _block, *cases, slips=BLOCK_SLIPS)
+    same_gradients(student, _block, cases[0])
+
+
+def _block_case(rows: int, features: int, conditions: int, seed: int) -> dict:
+    weight = draw(features, features, seed=seed)
+    matrices = [draw(features, conditions, seed=seed + number) for number in (1, 2, 3)]
+    return {
+        "x": 1 + 2 * draw(rows, features, seed=seed + 4),
+        "z": draw(rows, conditions, seed=seed + 5),
+        "branch": lambda rows: torch.sigmoid(rows @ weight) + 0.5,
+        **dict(zip("ABE", matrices, strict=True)),
+    }
 
 
 # Exercise 5
 
 
-@exercise("Exercise 5 (the backward pass)")
-def backward(student) -> None:
-    """student(dy, x, weight, eps) -> dx, dw, db for rows (N, D), without a D x D matrix.
-
-    [EQ-LN-GRAD]
-    """
-    cases = [_backward_case(5, 3, eps=0.5), _backward_case(2, 7, eps=0.1)]
-    watched = forbid(student, "autograd", "jacobian", "normlib", largest=48)  # 7 x 7 is more
-    calls(watched, _backward, *cases, slips=BACKWARD_SLIPS, what=("dx", "dw", "db"))
+def _power(W, u) -> tuple[Tensor, Tensor]:
+    b = W @ torch.nn.functional.normalize(u @ W, dim=0)
+    return b / b.norm(), b.norm()
 
 
-def _backward_case(rows: int, features: int, eps: float) -> dict:
-    return {
-        "dy": draw(rows, features, seed=4),
-        "x": 1 + 2 * draw(rows, features, seed=5),
-        "weight": 1 + draw(features, seed=6),
-        "eps": eps,
-    }
+def _power_but(step):
+    return lambda W, u: step(W, u, u @ W)
 
 
-def _backward(dy, x, weight, eps):
-    return gradients.layer_norm_backward(dy, x, weight.shape, weight, torch.zeros_like(weight), eps)
-
-
-def _with(dx: Callable | None = None, dw: Callable | None = None, db: Callable | None = None):
-    """The backward pass with another dx(dy, x, weight, eps), dw(dy, xhat, x, s) or db(dy)."""
-
-    def wrong(dy, x, weight, eps):
-        right = _backward(dy, x, weight, eps)
-        s = row_size(x, eps)
-        return (
-            dx(dy, x, weight, eps) if dx else right[0],
-            dw(dy, centred(x, -1) / s, x, s) if dw else right[1],
-            db(dy) if db else right[2],
-        )
-
-    return wrong
-
-
-def _with_gain_in_dw(dy, x, weight, eps):
-    dx, dw, db = _backward(dy, x, weight, eps)
-    return dx, dw * weight, db
-
-
-def _with_another_size(correction: int, used: float):
-    """s made of another variance, or of another eps, in dx and in dw."""
-
-    def wrong(dy, x, weight, eps):
-        s = size(x, -1, used * eps, correction)
-        xhat = centred(x, -1) / s
-        g = weight * dy
-        return (g - mean(g) - xhat * mean(g * xhat)) / s, (dy * xhat).sum(0), dy.sum(0)
-
-    return wrong
-
-
-def _down_the_columns(dy, x, weight, eps):
-    return gradient(
-        dy, x, weight, eps, -1, bracket=lambda g, h, m: g - g.mean(0) - h * (g * h).mean(0)
-    )
-
-
-BACKWARD_SLIPS = {
-    f"dx: {text}": _with(dx=partial(wrong, dim=-1)) for text, wrong in (BRACKETS | OF_ROWS).items()
-} | {
-    "dx: its means run over the rows; they belong to one row, over its features.": _with(
-        dx=_down_the_columns
+POWER_SLIPS = {
+    "divide u W by its length before you go back through W: "
+    "the estimate is too large by that length.": _power_but(
+        lambda W, u, a: ((W @ a) / (W @ a).norm(), (W @ a).norm())
     ),
-    "eps is missing in s.": _with_another_size(0, used=0.0),
-    "the variance divides by D, not by D - 1.": _with_another_size(1, used=1.0),
-    "dw: multiply dy by the normalized row, not by x.": _with(
-        dw=lambda dy, xhat, x, s: (dy * x).sum(0)
+    "the next u has length 1: divide it.": _power_but(
+        lambda W, u, a: (W @ (a / a.norm()), (W @ (a / a.norm())).norm())
     ),
-    "dw: the gain is no part of it: y is w times xhat plus b, so dy stands here, not g.": (
-        _with_gain_in_dw
+    "the estimate: the length of u W; take it after the second product.": _power_but(
+        lambda W, u, a: (_power(W, u)[0], a.norm())
     ),
-    "dw: divide the centred row by s: xhat belongs here.": _with(
-        dw=lambda dy, xhat, x, s: (dy * xhat * s).sum(0)
+    "the estimate is a length, not its square.": _power_but(
+        lambda W, u, a: (_power(W, u)[0], (W @ (a / a.norm())).square().sum())
     ),
-    "dw: sum over the rows, do not average.": _with(dw=lambda dy, xhat, x, s: (dy * xhat).mean(0)),
-    "dw and db: sum over the rows, do not average.": _with(
-        dw=lambda dy, xhat, x, s: (dy * xhat).mean(0), db=lambda dy: dy.mean(0)
+    "the estimate: that is the largest entry; take the Euclidean length.": _power_but(
+        lambda W, u, a: (_power(W, u)[0], (W @ (a / a.norm())).abs().max())
     ),
-    "db: sum over the rows, do not average.": _with(db=lambda dy: dy.mean(0)),
+    "the estimate: that is the Frobenius norm of W; the power step does not need it.": _power_but(
+        lambda W, u, a: (_power(W, u)[0], W.norm())
+    ),
+    "u came back as it was: the next step would start from the same place.": _power_but(
+        lambda W, u, a: (u, _power(W, u)[1])
+    ),
+    "that is the exact norm; one step gives an estimate that is at most as large.": _power_but(
+        lambda W, u, a: (_power(W, u)[0], torch.linalg.matrix_norm(W, 2))
+    ),
+    "the order is (next u, estimate); yours is turned round.": _power_but(
+        lambda W, u, a: _power(W, u)[::-1]
+    ),
+    "that is d, among the inputs; the next u is the direction of W d.": _power_but(
+        lambda W, u, a: (a / a.norm(), _power(W, u)[1])
+    ),
+    "the next u has Euclidean length 1, and not the largest entry 1.": _power_but(
+        lambda W, u, a: (W @ a / (W @ a).max(), _power(W, u)[1])
+    ),
+    "the estimate: the length of W d, not the product of the old and the next u.": _power_but(
+        lambda W, u, a: (_power(W, u)[0], u @ _power(W, u)[0])
+    ),
+    "the estimate: half a step too late; take the length of W d.": _power_but(
+        lambda W, u, a: (_power(W, u)[0], (_power(W, u)[0] @ W).norm())
+    ),
+    "that is two steps; do one.": _power_but(lambda W, u, a: _power(W, _power(W, u)[0])),
+    "the sign of u is turned.": _power_but(lambda W, u, a: (-_power(W, u)[0], _power(W, u)[1])),
+    "the estimate is a length, and yours is negative.": (
+        _power_but(lambda W, u, a: (_power(W, u)[0], -_power(W, u)[1]))
+    ),
 }
+
+
+@exercise("Exercise 5 (one power step)")
+def power_step(student) -> None:
+    """student(W, u) -> (the next u, the estimate) for W (R, D) and u (R) of length 1."""
+    cases = []
+    for shape in ((3, 5), (4, 2)):
+        u = draw(shape[0], seed=6)
+        cases.append({"W": draw(*shape, seed=5), "u": u / u.norm()})
+    student = forbid(student, "matrix_norm", "svd", "svdvals")
+    calls(student, _power, *cases, slips=POWER_SLIPS, what=("the next u", "the estimate"))

@@ -1,14 +1,15 @@
 """Checks of lesson 07a, published speed-ups: one per exercise."""
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
+from types import SimpleNamespace
 
 import torch
-from torch import Tensor
 
 from normcourse import timing
-from normcourse.checks.values import UNITS, describe
+from normcourse.checks.probes import calls
+from normcourse.checks.values import UNITS
 from normcourse.checks.verdict import Slip, every_case, exercise, expect, expect_all, numbers, parts
 from normcourse.timing.devices import resolve
 from normcourse.timing.estimates import ratio
@@ -43,7 +44,7 @@ def _moved(
 
 def _byte_slips(sizes: tuple[int, int, int, int]) -> dict[str, float]:
     rows, dim, size, programs = sizes
-    moved = functools.partial(_moved, sizes)
+    moved = partial(_moved, sizes)
     slips = {
         "3 large tensors are plain RMSNorm. Here h goes on too, with a gradient dh.": (
             moved(large=3)
@@ -82,80 +83,120 @@ def _byte_slips(sizes: tuple[int, int, int, int]) -> dict[str, float]:
     return slips | no_size if size > 1 else slips
 
 
-@exercise("Exercise 2 (how well a number is known)")
-def starts_without_one(student: Callable) -> None:
-    """student(sizes, seconds): t_start of the fit, each point left out once.
-
-    [EQ-TIME-LINE]
-    """
-    five = [1e6, 3e6, 1e7, 2e7, 5e7]
-    six = [4e5, 1e6, 2e6, 8e6, 3e7, 9e7]
-    with every_case():
-        for sizes, wobble in (
-            (five, [1.0, 1.05, 0.97, 1.02, 0.99]),
-            (six, [1.1, 1, 0.9, 1, 1, 1.03]),
-        ):
-            seconds = [
-                factor * (3e-6 + size / 2e12) for size, factor in zip(sizes, wobble, strict=True)
-            ]
-            before = list(sizes), list(seconds)
-            got = student(sizes, seconds)
-            if (sizes, seconds) != before:
-                raise Slip(
-                    "your code changes the lists; the caller still needs them. Make new ones."
-                )
-            _compare_starts(got, sizes, seconds)
+TRIPLE = ("count", "mean", "m2")
 
 
-def _compare_starts(got, sizes: Sequence[float], seconds: Sequence[float]) -> None:
-    count = len(sizes)
-    if isinstance(got, list | tuple) and got and isinstance(got[0], list | tuple):
-        raise Slip("fit_line returns (t_start, W): keep t_start alone.")
-    got = got.tolist() if isinstance(got, Tensor) else got
-    if not isinstance(got, list | tuple):
-        raise Slip(f"the result is {describe(got)}, expected a list of {count} numbers.")
-    if len(got) in (1, count - 1, count + 1):
-        raise Slip(f"{count} points, so {count} fits; you return {len(got)} numbers.")
-    names = [f"t_start without point {i + 1}" for i in range(count)]
-    got = parts(got, *names)
-    fits = [_fit_without(sizes, seconds, i) for i in range(count)]
-    whole = timing.fit_line(sizes, seconds)
-    want = [start for start, _ in fits]
-    slips = {
-        "that is W; the start is the first of the two numbers.": [width for _, width in fits],
-        "each fit still has all points: nothing is left out.": [whole[0]] * count,
-        "in the order of the points: the first one left out comes first.": want[::-1],
-        "seconds, please, not microseconds.": [1e6 * start for start in want],
-        "the differences are asked by nobody: return the starts themselves.": (
-            [start - whole[0] for start in want]
-        ),
-        "these are B_half; the start is asked.": [start * width for start, width in fits],
-        "the two lists are exchanged: fit_line(sizes, seconds).": (
-            [timing.fit_line(*_without(i, seconds, sizes))[0] for i in range(count)]
-        ),
-        "you leave out a point of the sizes, and another one of the seconds.": (
-            [_mismatched(sizes, seconds, i) for i in range(count)]
-        ),
-    }
-    expect_all(list(got), want, slips, names, rtol=1e-6, atol=0.0)
+def _merged(a: tuple, b: tuple, mean: Callable | None = None, m2: Callable | None = None) -> tuple:
+    """The right answer, but for what is given: functions of v."""
+    v = SimpleNamespace(na=a[0], nb=b[0], n=a[0] + b[0], ma=a[1], mb=b[1], d=b[1] - a[1])
+    v.inside = a[2] + b[2]
+    v.between = v.d**2 * v.na * v.nb / v.n
+    v.sa, v.sb = a[2], b[2]
+    joint = (v.na * v.ma + v.nb * v.mb) / v.n
+    return v.n, joint if mean is None else mean(v), v.inside + v.between if m2 is None else m2(v)
 
 
-def _without(left_out: int, *lists: Sequence[float]) -> list[list[float]]:
-    return [[v for i, v in enumerate(values) if i != left_out] for values in lists]
+COUNT_SLIPS = {
+    "the counts add up: 2 and 3 values are 5.": lambda a, b: (a[0], *_merged(a, b)[1:]),
+    "the count is that of both sides; yours is the second one's.": lambda a, b: (
+        b[0],
+        *_merged(a, b)[1:],
+    ),
+    "the counts are arguments, and not always 2 and 3.": lambda a, b: (5, *_merged(a, b)[1:]),
+}
+MEAN_SLIPS = {
+    "weigh the means with their counts; that is their plain average.": lambda v: (v.ma + v.mb) / 2,
+    "the weights are exchanged: each mean counts as often as it has values.": lambda v: (
+        (v.nb * v.ma + v.na * v.mb) / v.n
+    ),
+    "that is the sum of the values; divide by the joint count.": lambda v: (
+        v.na * v.ma + v.nb * v.mb
+    ),
+    "the means are added, not averaged.": lambda v: v.ma + v.mb,
+    "the joint count is not always 5: take it from the triples.": lambda v: (
+        (v.na * v.ma + v.nb * v.mb) / 5
+    ),
+}
+M2_SLIPS = {
+    "the two means differ: their distance adds to the squared deviations.": lambda v: v.inside,
+    "the distance of the means comes in squared.": lambda v: v.inside + v.d * v.na * v.nb / v.n,
+    "the squared distance of the means has a weight made of both counts.": lambda v: (
+        v.inside + v.d**2
+    ),
+    "the weight of the squared distance is too large: divide it by the joint count.": lambda v: (
+        v.inside + v.d**2 * v.na * v.nb
+    ),
+    "the weight of the squared distance is the PRODUCT of the counts over their sum.": lambda v: (
+        v.inside + v.d**2 * v.n
+    ),
+    "the weight of the squared distance is the PRODUCT of the counts over their sum; theirs was "
+    "the sum plus 1 for 2 and 3 alone.": lambda v: v.inside + v.d**2 * (v.n + 1) / v.n,
+    "weigh the squared distance with both counts, not with one: n_a n_b / n.": lambda v: (
+        v.inside + v.d**2 * v.na
+    ),
+    "the squared distance needs both counts: n_a n_b / n; your weight is n_a / n.": lambda v: (
+        v.inside + v.d**2 * v.na / v.n
+    ),
+    "the squared distance needs both counts: n_a n_b / n; your weight is n_b / n.": lambda v: (
+        v.inside + v.d**2 * v.nb / v.n
+    ),
+    "weigh the squared distance with both counts, n_a n_b / n, not with n_b alone.": lambda v: (
+        v.inside + v.d**2 * v.nb
+    ),
+    "the weight n_a n_b is divided by the joint count once, not by its square.": lambda v: (
+        v.inside + v.between / v.n
+    ),
+    "the joint count below n_a n_b is not always 5: take it from the triples.": lambda v: (
+        v.inside + v.d**2 * v.na * v.nb / 5
+    ),
+    "the squared distance is added, not subtracted: apart, the values vary more.": lambda v: (
+        v.inside - v.between
+    ),
+    "m2 is a sum: the two are added, not averaged; and the distance of the means is missing.": (
+        lambda v: (v.na * v.sa + v.nb * v.sb) / v.n
+    ),
+    "that is the share of the means alone; m2 of both sides is missing.": lambda v: v.between,
+    "that is the variance; m2 is the sum, divide it at the very end.": lambda v: (
+        (v.inside + v.between) / v.n
+    ),
+    "that is the unbiased variance; m2 is the sum, divide it at the very end.": lambda v: (
+        (v.inside + v.between) / (v.n - 1)
+    ),
+}
+EMPTY = (0, 0.0, 0.0)
 
 
-def _fit_without(
-    sizes: Sequence[float], seconds: Sequence[float], left_out: int
-) -> tuple[float, float]:
-    return timing.fit_line(*_without(left_out, sizes, seconds))
+@exercise("Exercise 2 (two workers, one variance)", f"ends with {EMPTY}")
+def merge(student) -> None:
+    """student(a, b) with a, b = (count, mean, m2) -> (count, mean, m2), numbers."""
+    cases = [
+        {"a": (2, 3.0, 2.0), "b": (3, 9.0, 6.0)},
+        {"a": (4, -1.0, 3.0), "b": (7, 2.5, 5.0)},
+        {"a": (8, 2.0, 4.0), "b": (1, 7.0, 0.0)},
+    ]
+    slips = COUNT_SLIPS | {text: partial(_merged, mean=wrong) for text, wrong in MEAN_SLIPS.items()}
+    slips |= {text: partial(_merged, m2=wrong) for text, wrong in M2_SLIPS.items()}
+    calls(student, _merged, *cases, slips=slips, what=TRIPLE)
+    *_, m2 = parts(student((2, 1e9 + 3, 2.0), (3, 1e9 + 9, 6.0)), *TRIPLE)
+    if abs(float(m2) - 51.2) > 0.01:  # means near 1e9 are rounded to 1e-7
+        raise Slip(
+            "m2 is lost at mean 1e9: no mean may be squared, only the difference of two means."
+        )
+    _with_empty_shares(student)
 
 
-def _mismatched(sizes: Sequence[float], seconds: Sequence[float], i: int) -> float:
-    kept = _without(i, sizes)[0]
-    try:
-        return timing.fit_line(kept, _without((i + 1) % len(sizes), seconds)[0])[0]
-    except timing.TimingError:
-        return float("nan")
+def _with_empty_shares(student) -> None:
+    some = (2, 3.0, 2.0)
+    for a, b, want in ((some, EMPTY, some), (EMPTY, some, some), (EMPTY, EMPTY, EMPTY)):
+        try:
+            got = student(a, b)
+        except ZeroDivisionError:
+            raise Slip(
+                f"{a} and {b} make {want}, and yours divides by a count of 0: "
+                "where one worker has no values, the triple of the other one is the answer."
+            ) from None
+        for value, right, name in zip(parts(got, *TRIPLE), want, TRIPLE, strict=True):
+            expect(value, right, what=f"{name} of {a} and {b}")
 
 
 SPAN = 1000  # the largest size over the smallest
@@ -258,7 +299,7 @@ def _copy_time(nbytes: float, machine) -> float:
     """The shortest of nine copies that read and write so many bytes."""
     x = torch.ones(max(1, round(nbytes / 8)), dtype=torch.float32, device=machine.place)
     y = x.clone()
-    copies = [functools.partial(machine.copy, y, x)] * 9
+    copies = [partial(machine.copy, y, x)] * 9
     machine.round(copies)
     return min(sample.device_s for sample in machine.round(copies))
 

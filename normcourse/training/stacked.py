@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from normcourse.training.data import Data
+from normcourse.training.loop import OPTIMIZERS
 from normcourse.training.models import CLASSES, PIXELS
 
 # from the shape of gain and bias, (nets, 1, width), to a layer for (nets, samples, width)
@@ -66,16 +67,18 @@ def train_stacked(
     steps: int,
     lr: float = 0.1,
     hidden_lr: float | None = None,
+    optimizer: str = "sgd",
     batch_size: int = 64,
     after_step: Callable[[], None] | None = None,
     seed: int = 0,
 ) -> None:
-    """Plain SGD on shuffled full batches, the same for all nets; each gets its own gradient.
+    """Steps on shuffled full batches, the same for all nets; each gets its own gradient.
 
     The losses of the nets are added up, and no weight belongs to two of them.
 
     Args:
         hidden_lr: the rate of the weights of all Linear layers but the head, if it is another one.
+        optimizer: "sgd" (no momentum) or "adam".
         after_step: called after each step; it may change the weights in place.
     """
     count = len(next(nets.parameters()))
@@ -85,7 +88,7 @@ def train_stacked(
     hidden = [linear.weight for linear in linears[:-1]]
     ids = set(map(id, hidden))
     others = [parameter for parameter in nets.parameters() if id(parameter) not in ids]
-    optimizer = torch.optim.SGD(
+    update = OPTIMIZERS[optimizer](
         [
             {"params": hidden, "lr": lr if hidden_lr is None else hidden_lr},
             {"params": others, "lr": lr},
@@ -101,9 +104,9 @@ def train_stacked(
         scores = nets(data.train_x[batch]).flatten(0, 1)  # (nets * batch_size, 10)
         labels = data.train_y[batch].repeat(count)
         loss = F.cross_entropy(scores, labels, reduction="sum") / batch_size
-        optimizer.zero_grad()
+        update.zero_grad()
         loss.backward()
-        optimizer.step()
+        update.step()
         if after_step is not None:
             after_step()
 

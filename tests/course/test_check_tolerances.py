@@ -45,8 +45,6 @@ TOLERANCES = {
     "batch_norm._check_large_mean": ["atol=1e-06", "rtol=0.0"],
     "dyisru._at_outliers": ["rtol=1e-09"],
     "fair_comparison.fair": ["rtol=1e-06"],
-    "other_axes._rows_alone": ["atol=1e-06"],
-    "published_speed._compare_starts": ["atol=0.0", "rtol=1e-06"],
     "rms_norm_in_models.fold_network": ["atol=1e-10", "rtol=1e-08"],
     # closer than expect: small results, whole numbers, arguments that must not change
     "cuda_timing.traffic": ["rtol=1e-09"],
@@ -59,8 +57,6 @@ TOLERANCES = {
     "why_normalize._one_scale": ["atol=0.01", "rtol=0.001", "rtol=0.01"],
     # they only recognize a mistake; the shape and dtype of the answer alone are compared
     "products_and_steps.units": ["rtol=1e-06"],
-    "other_axes._by_shortcut_alone": ["atol=0.001"],
-    "other_axes.kept_apart": ["atol=1e-06", "atol=math.inf"],
 }
 
 

@@ -11,6 +11,8 @@ from normcourse import timing
 from normcourse.checks import published_speed as check
 from normcourse.timing.simulated import Host
 
+EMPTY = (0, 0.0, 0.0)
+
 BYTES = {
     "plain RMSNorm": (
         lambda n, d, s, p: 3 * n * d * s + 2 * d * s + 4 * n + 8 * p * d,
@@ -79,83 +81,182 @@ def test_wrong_byte_count_is_named(answer, message):
     assert verdict.startswith("[x]") and message in verdict
 
 
-def without(values, i):
-    return values[:i] + values[i + 1 :]
+def merged(count=None, mean=None, between=None, final=lambda m2, n: m2):
+    """A merge with one thing to get wrong at a time."""
+
+    def student(a, b):
+        na, ma, sa = a
+        nb, mb, sb = b
+        n = na + nb
+        d = mb - ma
+        joint = mean(na, ma, nb, mb) if mean else ma + d * nb / n
+        apart = between(na, nb, d) if between else d**2 * na * nb / n
+        return count(na, nb) if count else n, joint, final(sa + sb + apart, n)
+
+    return student
 
 
-def starts(sizes, seconds):
-    count = len(sizes)
-    return [timing.fit_line(without(sizes, i), without(seconds, i))[0] for i in range(count)]
+def between_alone(a, b):
+    count, mean, m2 = merged()(a, b)
+    return count, mean, m2 - a[2] - b[2]
 
 
-def with_all(sizes, seconds):
-    return [timing.fit_line(sizes, seconds)[0] for _ in sizes]
+def first_for_ever():
+    kept = []
+
+    def student(a, b):
+        kept.append(merged()(a, b))
+        return kept[0]
+
+    return student
 
 
-def widths(sizes, seconds):
-    count = len(sizes)
-    return [timing.fit_line(without(sizes, i), without(seconds, i))[1] for i in range(count)]
+def careful(a, b):
+    """An empty side changes nothing."""
+    if a[0] == 0 or b[0] == 0:
+        return max(a, b)
+    return merged()(a, b)
 
 
-def whole_fits(sizes, seconds):
-    count = len(sizes)
-    return [timing.fit_line(without(sizes, i), without(seconds, i)) for i in range(count)]
+def merged_through_squares(a, b):
+    na, ma, sa = a
+    nb, mb, sb = b
+    n = na + nb
+    mean = (na * ma + nb * mb) / n
+    return n, mean, sa + na * ma**2 + sb + nb * mb**2 - n * mean**2
 
 
-def popping(sizes, seconds):
-    found = []
-    for i in range(len(sizes)):
-        size = sizes.pop(i)
-        second = seconds.pop(i)
-        found.append(timing.fit_line(sizes, seconds)[0])
-        sizes.insert(i, size)
-        seconds.insert(i, second)
-    sizes.pop()
-    return found
-
-
-def shifted(sizes, seconds):
-    """Another point is left out of the seconds."""
-    n = len(sizes)
-    return [timing.fit_line(without(sizes, i), without(seconds, (i + 1) % n))[0] for i in range(n)]
-
-
-def half_sizes(sizes, seconds):
-    found = zip(starts(sizes, seconds), widths(sizes, seconds), strict=True)
-    return [start * width for start, width in found]
-
-
-STARTS = {
-    "W": (widths, "that is W"),
-    "nothing left out": (with_all, "nothing is left out"),
-    "backwards": (lambda s, t: starts(s, t)[::-1], "order of the points"),
-    "microseconds": (lambda s, t: [1e6 * start for start in starts(s, t)], "not microseconds"),
-    "both numbers": (whole_fits, "keep t_start alone"),
-    "one fit": (lambda s, t: [timing.fit_line(s, t)[0]], "you return 1 numbers"),
-    "the last is kept": (lambda s, t: starts(s, t)[:-1], "points, so"),
-    "with the whole fit": (lambda s, t: [timing.fit_line(s, t)[0], *starts(s, t)], "points, so"),
-    "differences": (
-        lambda s, t: [start - timing.fit_line(s, t)[0] for start in starts(s, t)],
-        "return the starts themselves",
+MERGE = {
+    "count of one side": (merged(count=lambda na, nb: na), "the counts add up"),
+    "plain average": (merged(mean=lambda na, ma, nb, mb: (ma + mb) / 2), "plain average"),
+    "weights exchanged": (
+        merged(mean=lambda na, ma, nb, mb: (nb * ma + na * mb) / (na + nb)),
+        "are exchanged",
     ),
-    "B_half": (half_sizes, "these are B_half"),
-    "exchanged": (lambda s, t: starts(t, s), "exchanged"),
-    "shifted": (shifted, "another one of the seconds"),
-    "a number": (lambda s, t: starts(s, t)[0], "expected a list"),
-    "a dictionary": (lambda s, t: dict(enumerate(starts(s, t))), "expected a list"),
-    "changes the lists": (popping, "changes the lists"),
+    "sum for the mean": (
+        merged(mean=lambda na, ma, nb, mb: na * ma + nb * mb),
+        "sum of the values",
+    ),
+    "means added": (merged(mean=lambda na, ma, nb, mb: ma + mb), "added, not averaged"),
+    "no distance": (merged(between=lambda na, nb, d: 0.0), "their distance adds"),
+    "distance not squared": (
+        merged(between=lambda na, nb, d: d * na * nb / (na + nb)),
+        "comes in squared",
+    ),
+    "no weight": (merged(between=lambda na, nb, d: d**2), "has a weight"),
+    "weight not divided": (merged(between=lambda na, nb, d: d**2 * na * nb), "is too large"),
+    "sum of the counts": (
+        merged(between=lambda na, nb, d: d**2 * (na + nb)),
+        "PRODUCT of the counts",
+    ),
+    "one count": (merged(between=lambda na, nb, d: d**2 * na), "not with one"),
+    "share of the first": (
+        merged(between=lambda na, nb, d: d**2 * na / (na + nb)),
+        "your weight is n_a / n",
+    ),
+    "share of the second": (
+        merged(between=lambda na, nb, d: d**2 * nb / (na + nb)),
+        "your weight is n_b / n",
+    ),
+    "second count": (merged(between=lambda na, nb, d: d**2 * nb), "not with n_b alone"),
+    "divided twice": (
+        merged(between=lambda na, nb, d: d**2 * na * nb / (na + nb) ** 2),
+        "not by its square",
+    ),
+    "distance subtracted": (
+        merged(between=lambda na, nb, d: -(d**2) * na * nb / (na + nb)),
+        "added, not subtracted",
+    ),
+    "m2 averaged": (
+        lambda a, b: (*merged()(a, b)[:2], (a[0] * a[2] + b[0] * b[2]) / (a[0] + b[0])),
+        "added, not averaged; and the distance",
+    ),
+    "distance only": (between_alone, "m2 of both sides is missing"),
+    # accepted before
+    "five built in": (
+        merged(between=lambda na, nb, d: d**2 * na * nb / 5),
+        "the joint count below n_a n_b is not always 5",
+    ),
+    "five in the mean": (
+        merged(mean=lambda na, ma, nb, mb: (na * ma + nb * mb) / 5),
+        "the joint count is not always 5",
+    ),
+    "the sum plus one": (
+        merged(between=lambda na, nb, d: d**2 * (na + nb + 1) / (na + nb)),
+        "the sum plus 1 for 2 and 3 alone",
+    ),
+    "the first answer": (first_for_ever(), "every call gives the result of the first one"),
+    "count of the other side": (merged(count=lambda na, nb: nb), "the second one's"),
+    "both empty": (merged(), "(0, 0.0, 0.0) and (0, 0.0, 0.0) make (0, 0.0, 0.0)"),
+    "both empty, by tensors": (
+        lambda a, b: merged()(torch.tensor(a).double(), torch.tensor(b).double()),
+        "[x]",
+    ),
+    "an empty side": (
+        lambda a, b: merged(between=lambda na, nb, d: d**2 / (1 / na + 1 / nb))(a, b),
+        "divides by a count of 0",
+    ),
+    "an empty side gives nothing": (
+        lambda a, b: merged()(a, b) if a[0] and b[0] else (0, 0.0, 0.0),
+        "count of (2, 3.0, 2.0) and (0, 0.0, 0.0) is off",
+    ),
+    "variance": (merged(final=lambda m2, n: m2 / n), "that is the variance"),
+    "unbiased variance": (
+        merged(final=lambda m2, n: m2 / (n - 1)),
+        "that is the unbiased variance",
+    ),
+    "through squares": (merged_through_squares, "lost at mean 1e9"),
+    "two results": (lambda a, b: (6.6, 51.2), "expected a tuple (count, mean, m2)"),
 }
 
 
-@pytest.mark.parametrize("answer, message", STARTS.values(), ids=STARTS)
-def test_wrong_starts_are_named(answer, message):
-    verdict = check.starts_without_one(answer)
+@pytest.mark.parametrize("answer, message", MERGE.values(), ids=MERGE)
+def test_a_wrong_merge_is_named(answer, message):
+    verdict = check.merge(answer)
     assert verdict.startswith("[x]") and message in verdict
 
 
-def test_another_container_of_starts_is_right():
-    assert check.starts_without_one(lambda s, t: tuple(starts(s, t))).startswith("[ok]")
-    assert check.starts_without_one(lambda s, t: torch.tensor(starts(s, t))).startswith("[ok]")
+def weighted_mean(n, mean, m2, value):
+    new = (n * mean + value) / (n + 1)
+    return n + 1, new, m2 + n / (n + 1) * (value - mean) ** 2
+
+
+def merged_by_sums(a, b):
+    n = a[0] + b[0] or 1
+    mean = (a[0] * a[1] + b[0] * b[1]) / n
+    around = a[0] * (a[1] - mean) ** 2 + b[0] * (b[1] - mean) ** 2
+    return a[0] + b[0], mean, a[2] + b[2] + around
+
+
+def merged_by_fractions(a, b):
+    na, ma, sa = map(Fraction, a)
+    nb, mb, sb = map(Fraction, b)
+    if not na + nb:
+        return EMPTY
+    return na + nb, (na * ma + nb * mb) / (na + nb), sa + sb + (mb - ma) ** 2 * na * nb / (na + nb)
+
+
+def merged_value_by_value(a, b):
+    """The second side as values that have its mean and its sum of squares."""
+    triple = a
+    for i in range(b[0]):
+        away = (b[2] / 2) ** 0.5 if b[0] > 1 and i < 2 else 0.0
+        triple = weighted_mean(*triple, b[1] + (away if i % 2 else -away))
+    return triple
+
+
+MERGED = {
+    "lists": lambda a, b: list(careful(a, b)),
+    "by sums": merged_by_sums,
+    "by fractions": merged_by_fractions,
+    "value by value": merged_value_by_value,
+    "by tensors": lambda a, b: tuple(map(torch.tensor, careful(a, b))),
+}
+
+
+@pytest.mark.parametrize("answer", MERGED.values(), ids=MERGED)
+def test_an_unusual_right_merge_passes(answer):
+    assert check.merge(answer).startswith("[ok]")
 
 
 SIZES = [8e3, 8e4, 8e5, 8e6, 8e7, 1.6e8]

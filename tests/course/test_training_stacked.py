@@ -123,3 +123,16 @@ def test_what_is_called_after_each_step_sees_the_new_weights_and_may_change_them
     assert min(moved) > 0
     assert torch.equal(head, start)
     assert not torch.equal(nets[0].weight, training.stacked_mlp(1, nets=2, width=8)[0].weight)
+
+
+def test_adam_does_in_each_net_what_it_does_alone(data):
+    nets = training.stacked_mlp(1, nets=3, width=8)
+    single = alone(nets, 1)
+    training.train_stacked(nets, data, steps=3, lr=0.01, optimizer="adam", batch_size=1000)
+    update = torch.optim.Adam(single.parameters(), lr=0.01)
+    for _ in range(3):
+        loss = F.cross_entropy(single(data.train_x), data.train_y)
+        update.zero_grad()
+        loss.backward()
+        update.step()
+    torch.testing.assert_close(nets(data.test_x)[1], single(data.test_x))

@@ -9,7 +9,7 @@ from editions.interactive import faults
 from tests.editions.conftest import ROOT
 from tools import browser_libraries, web
 
-LESSON = "02b_relatives"
+LESSON = "02b_other_axes"
 # Put together, or the tests of the equations would take them for tags that these tests cite.
 KNOWS = "EQ" + "-NOBODY-KNOWS"
 THERE = "EQ" + "-NOT-THERE"

@@ -116,16 +116,16 @@ def power_step(draw):
     norm = linear.parametrizations.weight[0]
     norm._v.copy_(u)
     weight = linear.weight  # in training: torch does one step
-    c = (w.T / weight).mean().item()
-    lengths = {"n": 3, "D": D}
+    tau = (w.T / weight).mean().item()
+    lengths = {"R": 3, "D": D}
     return {
         "W": w,
         "u": u,
-        "v": norm._u,
-        "r": norm._v,
-        "c": c,
+        "d": norm._u,
+        "t": norm._v,
+        "tau": tau,
         "a": u @ w,
-        "b": w @ norm._u,
+        "h": w @ norm._u,
     } | lengths
 
 
@@ -245,7 +245,7 @@ def adaptive_layer_norm(draw):
     x, z, a, b = draw(D), draw(3), draw(D, 3), draw(D, 3)
     gamma, beta = a @ z, b @ z
     y, hatx = functional.layer_norm(x, (D,), 1 + gamma, beta), functional.layer_norm(x, (D,))
-    return {"y": y, "hatx": hatx, "gamma": gamma, "beta": beta, "z": z, "A": a, "B": b, "K": 3}
+    return {"y": y, "hatx": hatx, "gamma": gamma, "beta": beta, "z": z, "A": a, "B": b, "M": 3}
 
 
 @bind("EQ-VAR-ONE-PASS")

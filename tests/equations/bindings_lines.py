@@ -82,9 +82,7 @@ def centred(x, w, dy, eps=EPS):
     return sizes | parts | {"x": x, "w": w, "b": b, "y": y, "g": w * dy, "L": (y * dy).sum()}
 
 
-@lines(
-    "02 gradient", "02 gradient-backward", "02 shape-derive", "02c backward", "04 product-derive"
-)
+@lines("02 gradient", "02 gradient-backward", "02 shape-derive", "04 product-derive")
 def layer_norm_row(draw):
     return centred(leaf(draw(D)), draw(D), draw(D))
 
@@ -110,16 +108,6 @@ def batch_norm_column(draw):
 # Rows whose mean is not 0: where a term vanishes for LayerNorm, its sign shows in them alone
 
 
-@lines(
-    r"02c backward $\sum_{i} \hat{x}_{i}\, \frac{\partial L}{\partial x_{i}} = \frac{1}{s} "
-    r"\left( \sum"
-)
-def bracket_of_any_rows(draw):
-    g, hatx = draw(2, D)
-    bracket = g - g.mean() - hatx * (g * hatx).mean()
-    return {"g": g, "hatx": hatx, "s": 1.3, "D": D, "dL_dx": bracket / 1.3, "L": 0.0, "x": g}
-
-
 @lines(r"01 paths-derive $\frac{\partial v}{\partial \mu}")
 def squares_around_any_number(draw):
     x, mu = draw(D), leaf(0.4)
@@ -133,12 +121,6 @@ def product_of_two_projections(draw):
     first, second = (identity - torch.outer(v, v) / D for v in (hatx, ones))
     matrices = {"I": identity, "bold1": ones, "J_LN": first @ second / 1.3}
     return matrices | {"hatx": hatx, "s": 1.3, "D": D}
-
-
-@lines(r"02b why $\sum_{j=1}^{k-1} (x_{j} - \mu_{k})^{2} = \sum")
-def deviations_from_any_number(draw):
-    d = 0.6
-    return {"x": draw(5), "k": 4, "mu": {3: 0.3, 4: 0.3 + d / 4}, "d": d}
 
 
 @lines("04 collect-derive")
@@ -573,14 +555,6 @@ def descent(draw):
     return curvatures | {"eta": 2 / (m + m + more)}
 
 
-@lines("02b spectral")
-def power_iteration(draw):
-    w, u = draw(3, D), draw(3)
-    left, s, right = torch.linalg.svd(w, full_matrices=False)
-    parts = {"p": left.T, "s": s, "q": right, "e": left.T @ u}
-    return {"W": w, "u": u, "t": 3} | parts
-
-
 @lines("03 fold-idea", "03 fold-derive")
 def linear_layer(draw):
     w, u, b = draw(D, 3), draw(3), draw(D)
@@ -612,23 +586,17 @@ def layer_before_the_norm(draw):
 # Statistics
 
 
-@lines("02b why")
-def welford(draw):
-    x, k = draw(5), 4
-    mean = {j: x[:j].mean() if j else 0.0 for j in range(6)}
-    moment = {j: (x[:j] - mean[j]).square().sum() if j else 0.0 for j in range(6)}
-    return {"x": x, "k": k, "mu": mean, "M": moment, "d": x[k - 1] - mean[k - 1]}
-
-
-@lines("02b why")
-def rounded_mean(draw):
+@lines("07a variance-two", "07a variance-merge")
+def two_workers(draw):
     x = draw(5)
-    rounded = x.mean() + 0.1
-    moments = {"mu": x.mean(), "sigma": x.std(correction=0)}
-    return moments | {"x": x, "barx": rounded, "c": x - rounded, "D": 5}
+    shares = {"a": x[:2], "b": x[2:]}
+    means = {name: share.mean() for name, share in shares.items()}
+    sums = {name: (share - share.mean()).square().sum() for name, share in shares.items()}
+    counts = {"n": {"a": 2, "b": 3}, "m": 5, "d": means["b"] - means["a"]}
+    return {"x": x, "mu": means, "M": sums} | counts
 
 
-@lines("02b wn-derive", "02b wn-curvature")
+@lines("02b wn", "02b wn-curvature")
 def weight_norm(draw):
     v, g, h = leaf(draw(D)), leaf(draw(1)[0]), draw(D)
     ell = v.norm()
@@ -636,14 +604,9 @@ def weight_norm(draw):
     return {"v": v, "g": g, "h": h, "ell": ell, "W": weights, "w": v / ell}
 
 
-@lines("02b wn-derive")
+@lines("02b wn")
 def lengths(draw):
     return {"ell": positive(draw, 3)}
-
-
-@lines("02b ws")
-def standardized_weights(draw):
-    return {"hatW": draw(3, D), "x": draw(D)}
 
 
 @lines("08a stability-derive")
