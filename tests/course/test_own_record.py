@@ -35,8 +35,6 @@ CELLS = ("records", "copy-speed", "predict-02", "predict-02-answer")
 CELLS += ("norms-figure", "norms-table")
 SIDE_CELLS = ("predict-01", "predict-01-answer", "count-mode", "count-function")
 SIDE_CELLS += ("count-norms", "count-run", "closed-run", "dyt-cpu")
-SIDE_CELLS += ("roof-points", "roof-figure", "rsqrt")
-SIDE_CELLS += ("predict-02", "fuse-new-memory", "predict-02-answer", "fuse-ratios")
 
 
 def made_up_result(case: Case) -> Result:
@@ -149,12 +147,6 @@ def test_the_side_lesson_shows_it_too(records, monkeypatch):
     assert " 8192 × 4096, backward              +0%" in ratios
     assert shown["dyt-cpu"].count("+50%") == 8 * 3
     assert "by bytes -59%" in shown["closed-run"] and "by bytes -42%" in shown["closed-run"]
-    assert "rms_norm   fused    1.00 operations a byte, 67% of the roof" in shown["roof-points"]
-    assert shown["rsqrt"] == ""  # this record has none
-    assert "it takes 1.0 times as long" in shown["fuse-new-memory"]
-    table = shown["predict-02-answer"]
-    assert f"yours: {CARD}, backward\nmilliseconds" in table
-    assert shown["fuse-ratios"].count("  1.33 (1.33 to 1.3") == 8
 
 
 def test_a_readers_cpu_record_comes_before_the_courses_and_after_the_readers_gpu(records):

@@ -586,14 +586,14 @@ def layer_before_the_norm(draw):
 # Statistics
 
 
-@lines("07a variance-two", "07a variance-merge")
+@lines("07a variance-merge")
 def two_workers(draw):
     x = draw(5)
-    shares = {"a": x[:2], "b": x[2:]}
-    means = {name: share.mean() for name, share in shares.items()}
-    sums = {name: (share - share.mean()).square().sum() for name, share in shares.items()}
-    counts = {"n": {"a": 2, "b": 3}, "m": 5, "d": means["b"] - means["a"]}
-    return {"x": x, "mu": means, "M": sums} | counts
+    first, second = x[:2], x[2:]
+    means = {"mu_a": first.mean(), "mu_b": second.mean(), "mu": x.mean()}
+    squares = [(part - part.mean()).square().sum() for part in (first, second, x)]
+    sums = dict(zip(("M_a", "M_b", "M"), squares, strict=True))
+    return means | sums | {"n_a": 2, "n_b": 3, "m": 5, "d": second.mean() - first.mean()}
 
 
 @lines("02b wn", "02b wn-curvature")
@@ -602,11 +602,6 @@ def weight_norm(draw):
     ell = v.norm()
     weights = g * v / ell
     return {"v": v, "g": g, "h": h, "ell": ell, "W": weights, "w": v / ell}
-
-
-@lines("02b wn")
-def lengths(draw):
-    return {"ell": positive(draw, 3)}
 
 
 @lines("08a stability-derive")

@@ -18,7 +18,7 @@ for path in [*ROOT.glob("[0-9]*.ipynb"), *ROOT.glob("solutions/[0-9]*.ipynb")]:
 
 BLOCK, LINE, ALONE = "displayed_lines", "formulas_in_a_line", "one_sided_sums"
 PLANTED = [  # where, what is there, what is planted, the rule that sees it
-    ("07a variance-merge", r"+ M_{b} + n_{b}", r"+ M_{b} - n_{b}", BLOCK),
+    ("07a variance-merge", r"+ M_{\mathrm{b}} + n", r"+ M_{\mathrm{b}} - n", BLOCK),
     ("02 gradient-why", r"- \hat{x}_{j}\, \frac", r"+ \hat{x}_{j}\, \frac", BLOCK),
     ("01 paths-derive", r"(v + \varepsilon)^{-3/2}", r"(v + \varepsilon)^{-1/2}", BLOCK),
     ("05a attention-derive", r"(\mathrm{E}(q k))^{2}", r"\mathrm{E}(q k)", BLOCK),
