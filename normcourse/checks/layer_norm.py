@@ -234,6 +234,7 @@ NEAR = 5e-3
 
 @exercise(
     "Exercise 3 (from an output back to a row)",
+    "LayerNorm (gain 1, no bias, $\\varepsilon = 0$) has made a row of four numbers",
     "The first two are 1 and 1",
     "mean 10 and the standard deviation 2",
     "the output first",
