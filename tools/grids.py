@@ -289,7 +289,7 @@ GRIDS["bound_and_bend"] = grid(
 )
 
 # Lesson 03: the halves of LayerNorm where a ReLU writes to the stream or a Linear layer, at two
-# sizes of the weights; and the offset. The large ones again narrower, wider, and for longer.
+# sizes of the weights; and the offset. Most again narrower, wider, and for longer.
 HALVES = ["layer_norm", "rms_norm", "centring", "none"]
 WRITERS = {
     "relu": ({"build": "mlp", "depth": 21, "shortcut": True}, 100),
@@ -297,17 +297,18 @@ WRITERS = {
 }
 OFTEN = {"optimizer": "sgd", "batch_size": 32, "warmup": 0, "evaluate_every": 20}
 HALVES_RATES = [1e-5, 1e-4, 3e-4, 1e-3, 1e-2, 1e-1, 3e-1]
+SMALL_RATES = [1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]  # whatever is not re-scaled bears larger ones
 
 
 def halves(norms: list[str], model: dict, steps: int, rates: list[float]) -> Grid:
     return grid(norms, model, ADAM | OFTEN | {"steps": steps}, rates=rates)
 
 
-def in_variations(name: str, norms: list[str], model: dict, steps: int) -> None:
+def in_variations(name: str, norms: list[str], model: dict, steps: int, rates: list[float]) -> None:
     """The grid of this name with half and twice the width, and with four times the steps."""
-    GRIDS[f"{name}_narrow"] = halves(norms, model | {"width": 32}, steps, HALVES_RATES)
-    GRIDS[f"{name}_wide"] = halves(norms, model | {"width": 128}, steps, HALVES_RATES)
-    GRIDS[f"{name}_long"] = halves(norms, model, 4 * steps, HALVES_RATES)
+    GRIDS[f"{name}_narrow"] = halves(norms, model | {"width": 32}, steps, rates)
+    GRIDS[f"{name}_wide"] = halves(norms, model | {"width": 128}, steps, rates)
+    GRIDS[f"{name}_long"] = halves(norms, model, 4 * steps, rates)
 
 
 for writer, (model, steps) in WRITERS.items():
@@ -315,7 +316,9 @@ for writer, (model, steps) in WRITERS.items():
         name = f"halves_{writer}_{size}"
         rates = [*HALVES_RATES, 3e-5, 3e-2, 1.0]
         GRIDS[name] = halves(HALVES, model | {"start": start}, steps, rates)
-    in_variations(name, HALVES[:3], model | {"start": "he"}, steps)
+    in_variations(name, HALVES[:3], model | {"start": "he"}, steps, HALVES_RATES)
+relu, relu_steps = WRITERS["relu"]
+in_variations("halves_relu_small", HALVES, relu | {"start": "torch"}, relu_steps, SMALL_RATES)
 shifted = WRITERS["linear"][0] | {"start": "he", "offset": 0.05}
 GRIDS["halves_offset"] = halves(HALVES[:2], shifted, 60, [*HALVES_RATES, 3e-5, 3e-2, 1.0])
-in_variations("halves_offset", HALVES[:2], shifted, 60)
+in_variations("halves_offset", HALVES[:2], shifted, 60, [*HALVES_RATES, 0.5, 1.0])

@@ -49,6 +49,10 @@ def variance_left(answer) -> None:
         "9/5 is upside down: the variance is divided by the mean square.": 9 / 5,
         "5/2 divides by the mean; divide by the mean square.": 5 / 2,
         "0 would be a constant row; this one keeps a part of its variance.": 0.0,
+        "7/9 takes mean/mean square from 1; the mean's share is the SQUARED mean over it.": 7 / 9,
+        "0.6 is rounded too far: give two digits.": 0.6,
+        "3 is the RMS of the row.": 3.0,
+        "25/81 divides the variance by the mean square, and squares that: do not.": 25 / 81,
         "1/9 divides 1 by the mean square; divide the variance of the row, 5.": 1 / 9,
         "5/29 squares the variance: the mean square is the variance plus the squared mean.": 5 / 29,
         "that is the standard deviation of the output; its square is asked for.": math.sqrt(5) / 3,
@@ -131,6 +135,8 @@ CONVERT_SLIPS: dict[str, dict] = {
     },
     "that centres what the readers take in, behind the norm, which has measured the row with its "
     "mean: centre what is WRITTEN.": {"writers": ("reader", "head"), "axis": -2},
+    "that centres what the blocks take in, behind the norm, and leaves the head out: "
+    "centre what is WRITTEN, before a norm measures it.": {"writers": ("reader",), "axis": -2},
     "in x @ W the outputs stand on the last axis: "
     "over the other one you centre the layer's input.": {"axis": -2},
     "the first axis counts the starts: each has a mean of its own.": {"axis": 0},
@@ -183,6 +189,12 @@ def _fold_slips(weight: Tensor) -> dict[str, Tensor]:
         "centring only: no division by torch's deviation.": (weight - weight.mean(0))
         / weight.std(0),
         "the weight is as it was: subtract its mean over the output units.": weight,
+        "over both axes you centre the layer's input, too: over axis 0 only.": (
+            weight - weight.mean(0) - weight.mean(1, keepdim=True) + weight.mean()
+        ),
+        "you subtract the first output unit's row: subtract the mean of all rows.": (
+            weight - weight[0]
+        ),
         "that is the mean itself: return weight minus it.": weight.mean(0).expand_as(weight),
     }
     if weight.shape[0] == weight.shape[1]:

@@ -66,6 +66,14 @@ RMS_SLIPS = {
         lambda x, eps: _root(x, 0.0) + eps
     ),
     "eps is missing: add it to the mean square.": _divided_by(lambda x, eps: _root(x, 0.0)),
+    "eps is added to the mean square; you use it as the smallest one that is allowed.": _divided_by(
+        lambda x, eps: x.square().mean(-1, keepdim=True).clamp(min=eps).sqrt()
+    ),
+    "eps is added as it is, not squared.": _divided_by(lambda x, eps: _root(x, eps**2)),
+    "eps is an argument: use it, not 1e-5.": _divided_by(lambda x, eps: _root(x, 1e-5)),
+    "eps is added to the mean; you added it to the sum, before you divided by D.": _divided_by(
+        lambda x, eps: ((x.square().sum(-1, keepdim=True) + eps) / x.shape[-1]).sqrt()
+    ),
     "divide by the root MEAN square, not by the length: you summed.": _divided_by(
         lambda x, eps: (x.square().sum(-1, keepdim=True) + eps).sqrt()
     ),
@@ -84,6 +92,9 @@ RMS_SLIPS = {
     ),
     "you divide by torch's unbiased deviation: use the mean of x squared.": _divided_by(
         lambda x, eps: (x.var(-1, keepdim=True) + eps).sqrt()
+    ),
+    "you divide by torch's deviation plus eps: use the root of (mean of x squared, plus eps).": (
+        _divided_by(lambda x, eps: x.std(-1, keepdim=True) + eps)
     ),
     "the mean square is over axis 0: each ROW has its own, over the last axis.": _divided_by(
         lambda x, eps: (x.square().mean(0) + eps).sqrt()
