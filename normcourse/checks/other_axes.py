@@ -1,5 +1,6 @@
 """Checks of lesson 02b: statistics counted, unknown axes, group norm, AdaLN, a power step."""
 
+import functools
 import math
 
 import torch
@@ -238,6 +239,20 @@ def _norm(rows: Tensor) -> Tensor:
 
 
 BLOCK_SLIPS = {
+    "the gate multiplies what the branch returns, not what it gets.": _block_but(
+        lambda f, x, h, gamma, beta, gate: x + f(gate * ((1 + gamma) * h + beta))
+    ),
+    "A and E are exchanged: A makes gamma, and E makes the gate.": _block_but(
+        lambda f, x, h, gamma, beta, gate: x + gamma * f((1 + gate) * h + beta)
+    ),
+    "eps is that of F.layer_norm, 1e-5, and not 1e-6.": lambda x, z, branch, A, B, E: (
+        x
+        + (z @ E.T)
+        * branch((1 + z @ A.T) * functional.layer_norm(x, x.shape[-1:], eps=1e-6) + z @ B.T)
+    ),
+    "the statistics are those of each row, not of all rows.": lambda x, z, branch, A, B, E: (
+        x + (z @ E.T) * branch((1 + z @ A.T) * functional.layer_norm(x, x.shape) + z @ B.T)
+    ),
     "the gate is missing: it multiplies what the branch returns.": _block_but(
         lambda f, x, h, gamma, beta, gate: x + f((1 + gamma) * h + beta)
     ),
@@ -375,6 +390,19 @@ POWER_SLIPS = {
 }
 
 
+def _with_a_tensor(student):
+    """The student's step, with an estimate that is a plain number made a tensor."""
+
+    @functools.wraps(student)
+    def step(W, u):
+        result = student(W, u)
+        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], float):
+            return result[0], u.new_tensor(result[1])
+        return result
+
+    return step
+
+
 @exercise("Exercise 5 (one power step)")
 def power_step(student) -> None:
     """student(W, u) -> (the next u, the estimate) for W (R, D) and u (R) of length 1."""
@@ -383,4 +411,10 @@ def power_step(student) -> None:
         u = draw(shape[0], seed=6)
         cases.append({"W": draw(*shape, seed=5), "u": u / u.norm()})
     student = forbid(student, "matrix_norm", "svd", "svdvals")
-    calls(student, _power, *cases, slips=POWER_SLIPS, what=("the next u", "the estimate"))
+    calls(
+        _with_a_tensor(student),
+        _power,
+        *cases,
+        slips=POWER_SLIPS,
+        what=("the next u", "the estimate"),
+    )

@@ -220,6 +220,26 @@ BLOCK = {
     "branch of x": (block(lambda f, x, h, c, b, e: x + e * f(x)), "the branch gets y"),
     "no branch": (block(lambda f, x, h, c, b, e: x + e * ((1 + c) * h + b)), "branch is not used"),
     "no mean": (no_mean, "that is RMSNorm"),
+    "gate before the branch": (
+        block(lambda f, x, h, c, b, e: x + f(e * ((1 + c) * h + b))),
+        "not what it gets",
+    ),
+    "A and E exchanged": (
+        block(lambda f, x, h, c, b, e: x + c * f((1 + e) * h + b)),
+        "E makes the gate",
+    ),
+    "the eps of DiT": (
+        lambda x, z, branch, A, B, E: gated(
+            branch, x, F.layer_norm(x, x.shape[-1:], eps=1e-6), z @ A.T, z @ B.T, z @ E.T
+        ),
+        "and not 1e-6",
+    ),
+    "all rows together": (
+        lambda x, z, branch, A, B, E: gated(
+            branch, x, F.layer_norm(x, x.shape), z @ A.T, z @ B.T, z @ E.T
+        ),
+        "not of all rows",
+    ),
     "gate cut off": (gate_cut_off, "no gradient reaches E"),
     "x alone": (lambda x, z, branch, A, B, E: x, "[x]"),
     "one gate for all": (
@@ -355,7 +375,13 @@ def with_columns(W, u):
     return (b / b.norm())[:, 0], u.new_tensor(b.square().sum().sqrt().item())
 
 
+def with_a_plain_number(W, u):
+    h = W @ torch.nn.functional.normalize(u @ W, dim=0)
+    return h / h.norm(), h.norm().item()
+
+
 def test_a_solution_by_another_way_is_accepted():
     assert check.group_norm(load("02b_other_axes")["group_norm"]).startswith("[ok]")
     assert check.counts(torch.tensor(1568), 64.0).startswith("[ok]")
     assert check.power_step(with_columns).startswith("[ok]")
+    assert check.power_step(with_a_plain_number).startswith("[ok]")

@@ -83,6 +83,23 @@ def test_A60_equal_outputs_and_unequal_jacobians():
     assert torch.allclose(apart, torch.full((6, 6), 1 / (6 * x.std(correction=0).item())))
 
 
+def test_A66_the_curvature_in_v():
+    goal = torch.tensor([2.0, -1.0, 0.5])
+    direction = torch.tensor([1.0, 2.0, -1.0]) / 6**0.5
+
+    def loss_of(v):  # convex in the weights, with curvature 1
+        return (v / v.norm() - goal).square().sum() / 2
+
+    curvatures = [
+        torch.linalg.eigvalsh(torch.autograd.functional.hessian(loss_of, length * direction))
+        for length in (0.1, 1.0, 10.0)
+    ]
+    torch.testing.assert_close(curvatures[0], 100 * curvatures[1])
+    torch.testing.assert_close(curvatures[2], curvatures[1] / 100)
+    assert curvatures[1][0] < -1
+    assert curvatures[1][-1] > 1
+
+
 def test_A78_far_out_every_slope_falls():
     x = draw(8)
     near, far = (torch.linalg.matrix_norm(jacobian(rms, t * x), 2) for t in (1, 10))

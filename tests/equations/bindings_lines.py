@@ -605,7 +605,7 @@ def two_workers(draw):
     return means | sums | {"n_a": 2, "n_b": 3, "m": 5, "d": second.mean() - first.mean()}
 
 
-@lines("02b wn", "02b wn-curvature")
+@lines("02b wn")
 def weight_norm(draw):
     v, g, h = leaf(draw(D)), leaf(draw(1)[0]), draw(D)
     ell = v.norm()
