@@ -195,7 +195,7 @@ GRIDS = {
         rates=[3e-4, *DEEP_RATES[5:]],
     ),
     "batch_of_2": grid(
-        ["none", "batch_norm", "layer_norm"],
+        ["none", "batch_norm", "batch_norm_eps_10", "layer_norm"],
         SHALLOW,
         ADAM | PAIRS,
         rates=[1e-2, 3e-2, 1e-1],
@@ -230,6 +230,28 @@ for name, model, train in (
     GRIDS[f"pairs_deep_{name}"] = grid(
         ["none", "batch_norm", "layer_norm"], model, ADAM | train, rates=[3e-4, 1e-2, 1e-1]
     )
+
+# the same net less deep; with a larger eps; with four pictures a step, and with one
+for depth in (3, 10):
+    GRIDS[f"pairs_depth_{depth}"] = grid(
+        ["none", "batch_norm", "layer_norm"],
+        DEEP | {"depth": depth},
+        ADAM | PAIRS,
+        rates=[3e-3, 1e-2, 3e-2, 1e-1],
+        nudged=nudge(["batch_norm"], count=3),
+    )
+GRIDS["pairs_deep_eps"] = grid(
+    ["batch_norm_eps_10", "batch_norm_eps_100"], DEEP, ADAM | PAIRS, rates=[3e-2, 1e-1, 3e-1]
+)
+GRIDS["pairs_deep_four"] = grid(
+    ["batch_norm"], DEEP, ADAM | PAIRS | {"batch_size": 4}, rates=[1e-2, 3e-2, 1e-1]
+)
+GRIDS["pairs_deep_one"] = grid(
+    ["none", "skip_init", "layer_norm"],
+    DEEP,
+    ADAM | PAIRS | {"batch_size": 1},
+    rates=[3e-4, 3e-3, 3e-2],
+)
 
 # Lesson 02a: one residual MLP with its norms in four places, as Post-LN with a warm-up as well;
 # each again with four times the steps at the two high rates

@@ -1,7 +1,7 @@
 """Checks of lesson 02: a row by hand, layer norm, an output and its rows, its gradient."""
 
 import math
-from functools import partial
+from functools import partial, wraps
 
 import torch
 from torch import Tensor
@@ -21,10 +21,12 @@ from normcourse.checks.probes import calls, forbid, same_gradients
 from normcourse.checks.verdict import Slip, exercise, expect, numbers, parts
 from normlib import functional
 
+NEAR = 5e-3  # of numbers that a reader writes down
+
 # Exercise 1
 
-
-ROW, ROW_EPS, ROW_GAIN, ROW_BIAS = (1, 1, 1, 5), 1, (1, 2, 1, 2), (0, 0, 1, 1)
+# The variance is 12, with D - 1 it is 16: no two slips together divide by the right 5.
+ROW, ROW_EPS, ROW_GAIN, ROW_BIAS = (2, 2, 2, 10), 13, (1, 2, 1, 2), (0, 0, 1, 1)
 
 
 RESULTS = ("y1", "y2", "y3", "y4")
@@ -38,7 +40,7 @@ RESULTS = ("y1", "y2", "y3", "y4")
     "Write four numbers",
 )
 def by_hand(answer) -> None:
-    """y of the row (1, 1, 1, 5) with eps 1, gain (1, 2, 1, 2) and bias (0, 0, 1, 1).
+    """y of the row (2, 2, 2, 10) with eps 13, gain (1, 2, 1, 2) and bias (0, 0, 1, 1).
 
     [EQ-LN]
     """
@@ -46,16 +48,23 @@ def by_hand(answer) -> None:
     weight = torch.tensor(ROW_GAIN).double()
     bias = torch.tensor(ROW_BIAS).double()
     centred = row - row.mean()
-    xhat = centred / math.sqrt(3 + ROW_EPS)  # the variance is 3
+    variance, eps = 12, ROW_EPS
+    root = math.sqrt(variance + eps)
+    xhat = centred / root
     divisors = {
-        "eps stands inside the root: the root of 3 + 1, not the root of 3 plus 1.": (
-            math.sqrt(3) + 1
+        "eps stands inside the root: the root of 12 + 13, not the root of 12 plus 13.": (
+            math.sqrt(variance) + eps
         ),
-        "eps is missing: add it to the variance before you take the root.": math.sqrt(3),
-        "the variance is the MEAN of the squares: divide their sum by 4.": math.sqrt(13),
-        "the variance divides by D = 4, not by D - 1 = 3.": math.sqrt(5),
-        "take the root of the variance plus eps.": 4.0,
-        "you divide by the variance: add eps to it, and take the root.": 3.0,
+        "eps is missing: add it to the variance before you take the root.": math.sqrt(variance),
+        "the variance is the MEAN of the squares: divide their sum by 4.": (
+            math.sqrt(4 * variance + eps)
+        ),
+        "the variance divides by D = 4, not by D - 1 = 3.": math.sqrt(16 + eps),
+        "two slips: the variance divides by D = 4, not by D - 1 = 3, and eps is missing.": (
+            math.sqrt(16)
+        ),
+        "take the root of the variance plus eps.": variance + eps,
+        "you divide by the variance: add eps to it, and take the root.": variance,
     }
     slips = {text: centred / divisor * weight + bias for text, divisor in divisors.items()}
     slips |= {
@@ -64,16 +73,28 @@ def by_hand(answer) -> None:
         "the gain is missing: multiply by it before you add the bias.": xhat + bias,
         "the bias comes after the gain: multiply first, then add.": (xhat + bias) * weight,
         "gain and bias have changed places: the gain is (1, 2, 1, 2).": xhat * bias + weight,
-        "the mean is not subtracted: that is RMSNorm.": row / math.sqrt(8) * weight + bias,
+        "the mean is not subtracted: that is RMSNorm.": (
+            row / math.sqrt(28 + eps) * weight + bias  # 28 is the mean of the row's squares
+        ),
         "the mean is subtracted from the row; what you divide is still the row.": (
-            row / 2 * weight + bias
+            row / root * weight + bias
         ),
         "the deviations are not divided by anything yet.": centred * weight + bias,
         "the sign: a deviation is the entry minus the mean.": bias - xhat * weight,
     }
     listed = answer.tolist() if hasattr(answer, "tolist") else answer
-    got = torch.tensor(numbers(parts(listed, *RESULTS), "the row"), dtype=torch.float64)
-    expect(got, xhat * weight + bias, slips, what="the row", rtol=5e-3, atol=5e-3)
+    given = parts(listed, *RESULTS, kind="list")
+    got = torch.tensor(numbers(given, "the row"), dtype=torch.float64)
+    want = xhat * weight + bias
+    named = any(torch.allclose(got, slip, rtol=NEAR, atol=NEAR) for slip in slips.values())
+    wrong = ~torch.isclose(got, want, rtol=NEAR, atol=NEAR)
+    if wrong.sum() == 1 and not named:
+        place = int(wrong.nonzero())
+        raise Slip(
+            f"three of the four are right; {RESULTS[place]} is not. "
+            f"Its gain is {ROW_GAIN[place]} and its bias {ROW_BIAS[place]}."
+        )
+    expect(got, want, slips, what="the row", rtol=NEAR, atol=NEAR)
 
 
 # Exercise 2
@@ -94,10 +115,25 @@ def layer_norm(student) -> None:
         _layer_case((6,), (6,), eps=0.3),
         _layer_case((4, 3, 2, 5), (3, 2, 5), eps=0.2),
     ]
-    watched = forbid(student, *FINISHED)
+    watched = forbid(_lined_up(student, "keepdim=True is missing"), *FINISHED)
     calls(watched, functional.layer_norm, *cases, slips=LAYER_NORM_SLIPS)
     same_gradients(student, functional.layer_norm, cases[0], slips=GRADIENT_SLIPS)
     _check_large_mean(student)
+
+
+def _lined_up(student, reason: str):
+    """The student; shapes that torch cannot line up are a Slip that gives the likely reason."""
+
+    @wraps(student)
+    def watched(*arguments):
+        try:
+            return student(*arguments)
+        except RuntimeError as error:
+            if "must match the size" not in str(error):
+                raise
+            raise Slip(f"two shapes do not fit: {reason}? torch says: {error}") from error
+
+    return watched
 
 
 def _layer_case(shape: tuple, normalized_shape: tuple, eps: float) -> dict:
@@ -180,6 +216,7 @@ LAYER_NORM_SLIPS |= {
     "range(-len(normalized_shape), 0).": _axis_slip(_one_or_two),
     "keepdim=True is missing: the statistics are lined up with the wrong axes.": _unkept,
     "gain and bias come after the normalization, not before.": _affine_first,
+    "gain and bias have changed places.": _affine_slip(lambda xhat, w, b: xhat * b + w),
 }
 GRADIENT_SLIPS = {
     "the values are right, but mean and variance are cut off from x (detach, no_grad, .item()): "
@@ -229,7 +266,6 @@ def _check_large_mean(student) -> None:
 
 
 OUTPUT, INPUT = (1, 1, -1, -1), (12, 12, 8, 8)
-NEAR = 5e-3
 
 
 @exercise(
@@ -291,7 +327,8 @@ def row_gradient(student) -> None:
     [EQ-LN-GRAD]
     """
     cases = [_gradient_case(3, 5, eps=0.5), _gradient_case(7, 4, eps=0.1)]
-    watched = forbid(student, "autograd", "jacobian", "gradients", "layer_norm", "backward")
+    fitting = _lined_up(student, "is the gain multiplied after dy is turned, w * dy.T")
+    watched = forbid(fitting, "autograd", "jacobian", "gradients", "layer_norm", "backward")
     calls(watched, _row_gradient, *cases, slips=ROW_GRADIENT_SLIPS, what="the gradient")
 
 
@@ -317,6 +354,15 @@ ROW_GRADIENT_SLIPS = {
 } | {
     "the gain is used twice: once, in g = w * dy.": lambda dy, x, w, eps: (
         w * _row_gradient(dy, x, w, eps)
+    ),
+    "the gain is squared: once, in g = w * dy.": lambda dy, x, w, eps: _row_gradient(
+        w * dy, x, w, eps
+    ),
+    "the gain belongs to the gradient that arrives, not to the row.": lambda dy, x, w, eps: (
+        _row_gradient(dy, w * x, torch.ones(()), eps)
+    ),
+    "dy and x have changed places: the table comes second.": lambda dy, x, w, eps: _row_gradient(
+        x, w * dy, torch.ones(()), eps
     ),
     "the gain is divided by: g is w times dy.": lambda dy, x, w, eps: _row_gradient(
         dy, x, 1 / w, eps

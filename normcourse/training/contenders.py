@@ -103,6 +103,8 @@ CONTENDERS = {
     "none": Contender("no norm"),
     "batch_norm": _batch_norm,
     "batch_norm_eps_1": Contender("eps 1", partial(layers.BatchNorm1d, eps=1.0), flat=True),
+    "batch_norm_eps_10": Contender("eps 10", partial(layers.BatchNorm1d, eps=10.0), flat=True),
+    "batch_norm_eps_100": Contender("eps 100", partial(layers.BatchNorm1d, eps=100.0), flat=True),
     "layer_norm": _layer_norm,
     "rms_norm": Contender("eps 1e-5", _rms_rows),
     "centring": Contender("each row minus its mean, learns nothing", _centring),

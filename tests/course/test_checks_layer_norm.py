@@ -17,22 +17,24 @@ pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 # Exercise 1
 
 ROW = {
-    "eps outside the root": ([-0.366, -0.732, 0.634, 3.196], "inside the root"),
-    "no eps": ([-0.577, -1.155, 0.423, 4.464], "eps is missing"),
-    "sum of squares": ([-0.277, -0.555, 0.723, 2.664], "the MEAN of the squares"),
-    "divided by D - 1": ([-0.447, -0.894, 0.553, 3.683], "not by D - 1"),
-    "no root": ([-0.25, -0.5, 0.75, 2.5], "take the root"),
-    "the variance itself": ([-0.333, -0.667, 0.667, 3.0], "you divide by the variance"),
-    "gain and bias swapped": ([1.0, 2.0, 0.5, 3.5], "have changed places"),
-    "normalized only": ([-0.5, -0.5, -0.5, 1.5], "gain and bias are missing"),
-    "no bias": ([-0.5, -1.0, -0.5, 3.0], "the bias is missing"),
-    "no gain": ([-0.5, -0.5, 0.5, 2.5], "the gain is missing"),
-    "gain around the bias": ([-0.5, -1.0, 0.5, 5.0], "the bias comes after the gain"),
-    "RMSNorm": ([0.354, 0.707, 1.354, 4.536], "that is RMSNorm"),
-    "not centred": ([0.5, 1.0, 1.5, 6.0], "the mean is subtracted from the row"),
-    "centred only": ([-1.0, -2.0, 0.0, 7.0], "not divided by anything"),
-    "sign": ([0.5, 1.0, 1.5, -2.0], "the entry minus the mean"),
-    "three numbers": ([-0.5, -1.0, 0.5], "expected a tuple (y1, y2, y3, y4)"),
+    "eps outside the root": ([-0.1215, -0.2430, 0.8785, 1.7290], "inside the root"),
+    "no eps": ([-0.5774, -1.1547, 0.4226, 4.4641], "eps is missing: add"),
+    "sum of squares": ([-0.2561, -0.5121, 0.7439, 2.5364], "the MEAN of the squares"),
+    "divided by D - 1": ([-0.3714, -0.7428, 0.6286, 3.2283], "not by D - 1"),
+    "divided by D - 1, no eps": ([-0.5, -1.0, 0.5, 4.0], "two slips"),
+    "no root": ([-0.08, -0.16, 0.92, 1.48], "take the root"),
+    "the variance itself": ([-0.1667, -0.3333, 0.8333, 2.0], "you divide by the variance"),
+    "gain and bias swapped": ([1.0, 2.0, 0.6, 3.2], "have changed places"),
+    "normalized only": ([-0.4, -0.4, -0.4, 1.2], "gain and bias are missing"),
+    "no bias": ([-0.4, -0.8, -0.4, 2.4], "the bias is missing"),
+    "no gain": ([-0.4, -0.4, 0.6, 2.2], "the gain is missing"),
+    "gain around the bias": ([-0.4, -0.8, 0.6, 4.4], "the bias comes after the gain"),
+    "one entry": ([-0.4, -0.8, -0.4, 3.4], "y3 is not. Its gain is 1 and its bias 1"),
+    "RMSNorm": ([0.3123, 0.6247, 1.3123, 4.1235], "that is RMSNorm"),
+    "not centred": ([0.4, 0.8, 1.4, 5.0], "the mean is subtracted from the row"),
+    "centred only": ([-2.0, -4.0, -1.0, 13.0], "not divided by anything"),
+    "sign": ([0.4, 0.8, 1.4, -1.4], "the entry minus the mean"),
+    "three numbers": ([-0.4, -0.8, 0.6], "expected a list (y1, y2, y3, y4)"),
     "words": (["a", "b", "c", "d"], "expected a list of numbers"),
 }
 
@@ -63,7 +65,7 @@ def test_a_wrong_row_is_named(check_, answer, message):
 
 
 def test_a_row_comes_in_any_form():
-    numbers = [-0.5, -1, 0.5, 4]
+    numbers = [-0.4, -0.8, 0.6, 3.4]
     for answer in (tuple(numbers), torch.tensor(numbers), numpy.array(numbers)):
         assert check.by_hand(answer).startswith("[ok]")
 
@@ -197,6 +199,11 @@ LAYER_NORM = {
         layer(dims=lambda shape: (2, 3)),
         "your code raised IndexError",
     ),
+    "no keepdim, last axis": (
+        layer(dims=lambda shape: (-1,), keepdim=False),
+        "two shapes do not fit: keepdim=True is missing",
+    ),
+    "gain and bias swapped": (affine(lambda xhat, w, b: xhat * b + w), "changed places"),
     "no bias": (affine(lambda xhat, w, b: xhat * w), "the bias is missing"),
     "no gain": (affine(lambda xhat, w, b: xhat + b), "gain (weight) is missing"),
     "no affine": (affine(lambda xhat, w, b: xhat), "gain and bias are missing"),
@@ -249,6 +256,13 @@ GRADIENT = {
     "no gain": (lambda dy, x, w, eps: turned(dy, x, eps), "the gain is missing"),
     "gain last": (lambda dy, x, w, eps: w * turned(dy, x, eps), "cannot leave the bracket"),
     "gain twice": (lambda dy, x, w, eps: w * turned(w * dy, x, eps), "used twice"),
+    "gain squared": (lambda dy, x, w, eps: turned(w * w * dy, x, eps), "the gain is squared"),
+    "gain on the row": (lambda dy, x, w, eps: turned(dy, w * x, eps), "not to the row"),
+    "gain after the turn": (
+        lambda dy, x, w, eps: columns(w * dy.T, x.T, eps).T,
+        "two shapes do not fit: is the gain multiplied after dy is turned",
+    ),
+    "table first": (lambda dy, x, w, eps: turned(x, w * dy, eps), "the table comes second"),
     "gain below": (lambda dy, x, w, eps: turned(dy / w, x, eps), "is divided by"),
     "not turned": (lambda dy, x, w, eps: columns(w * dy, x, eps), "table is not turned: these"),
     "not turned, no gain": (lambda dy, x, w, eps: columns(dy, x, eps), "and the gain is missing"),
