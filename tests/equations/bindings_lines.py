@@ -149,9 +149,9 @@ def normalized(x, eps):
 
 @lines("solutions/02 ex1-text")
 def row_of_exercise_1(draw):
-    x = row(1, 1, 1, 5)
-    hatx = normalized(x, 1)
-    return {"x": x, "hatx": hatx, "w": row(1, 2, 1, 2), "b": row(0, 0, 1, 1), "varepsilon": 1.0}
+    x = row(2, 2, 2, 10)
+    hatx = normalized(x, 13)
+    return {"x": x, "hatx": hatx, "w": row(1, 2, 1, 2), "b": row(0, 0, 1, 1), "varepsilon": 13.0}
 
 
 @lines("01a steep-derive")
