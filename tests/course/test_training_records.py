@@ -259,7 +259,7 @@ OF_GRIDS = (
     "capstone",
     "halves_",
     "opening",
-    "pairs_deep",
+    "pairs_",
     "placement",
     "streams_",
     "transformer_",
