@@ -1,13 +1,22 @@
 """Checks of lesson 01: batch norm of a table and of images, backward, and for a batch of two."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from normcourse import draw
-from normcourse.checks.moments import AFFINE, BIASED, FINISHED, STATISTICS, gains, standardize
+from normcourse.checks.moments import (
+    AFFINE,
+    BIASED,
+    FINISHED,
+    STATISTICS,
+    centred,
+    gains,
+    size,
+    standardize,
+)
 from normcourse.checks.probes import calls, forbid, same_gradients, unchanged
 from normcourse.checks.values import as_number
 from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts
@@ -16,6 +25,7 @@ from normlib import functional
 
 MOMENTUM, EPS = 0.25, 0.5  # large, so that a forgotten eps or a reversed momentum shows
 NAMES = ("x", "running_mean", "running_var", "weight", "bias")
+FAR = 1e7  # a mean of ten million
 CHANNEL = (0, 2, 3)  # what is reduced for one channel of (N, C, H, W)
 RESULTS = ("y", "running_mean", "running_var")
 
@@ -45,39 +55,15 @@ def table(student) -> None:
     watched = forbid(student, *FINISHED)
     calls(watched, _table, *cases, slips=TABLE_SLIPS)
     same_gradients(student, _table, cases[0], slips=TABLE_GRADIENTS)
+    far = cases[0] | {"x": cases[0]["x"] + FAR}
+    _right_far_away(student(**far), _table(**far))
 
 
 @exercise(
-    "Exercise 2 (running variance after ten batches)",
-    "starts at 1",
-    "momentum is 0.1",
-    "batch (-1, 1) ten times",
+    "Exercise 2 (batch norm, training and evaluation)",
+    "In training the two buffers are *new* tensors, in evaluation they come back as they came",
+    "Change no input",
 )
-def running_variance(student) -> None:
-    """A number: running_var after ten batches {-1, 1} from 1, momentum 0.1."""
-    kept = 0.9**10
-    slips = {
-        "with the biased variance nothing would move; "
-        "the buffer takes the unbiased one, here 2.": 1.0,
-        "that is the limit; ten steps do not get there, 0.9**10 of the start is left. Or is the "
-        "momentum reversed? torch's momentum 0.1 is the weight of the NEW batch.": 2.0,
-        "that is after one batch; there are ten.": 1.1,
-        "the start is missing: 0.9**10 of the initial 1 is still there.": 2 * (1 - kept),
-        "that is after nine batches; there are ten.": 2 - 0.9**9,
-        "that is after eleven batches; there are ten.": 2 - 0.9**11,
-        "that is what is left of the initial 1; the ten batches are missing.": kept,
-        "that is the share of the ten batches; weigh the variance 2 and the initial 1 with it.": (
-            1 - kept
-        ),
-        "that is a standard deviation; the buffer holds a variance.": (2 - kept) ** 0.5,
-        "the shares are exchanged: 0.9**10 is what is left of the initial 1.": 1 + kept,
-        "that adds 0.1 * 2 ten times; each batch also takes a tenth of the old value away.": 3.0,
-    }
-    # 1.65 is good enough for pencil and paper
-    expect(student, 2 - kept, slips, "running_var", rtol=2e-3)
-
-
-@exercise("Exercise 3 (batch norm, training and evaluation)", "new tensors, and change no input")
 def forward(student) -> None:
     """student(x, running_mean, running_var, weight, bias, training, momentum, eps).
 
@@ -97,48 +83,43 @@ def forward(student) -> None:
     _check_large_mean(watched, inputs)
 
 
-WALKED, WALKED_EPS, ARRIVING = (1, 3, 5, 7), 4, (12, 0, 0, 0)
+WALKED, WALKED_EPS, ARRIVING = (2, 4, 6, 8, 10), 1, (27, 0, 0, 0, 0)
 
 
 @exercise(
-    "Exercise 4 (walk back with numbers)",
-    f"column {WALKED} of the beginning",
-    rf"\varepsilon = {WALKED_EPS}: the mean is 4, s = 3 and m = 4",
+    "Exercise 3 (walk back with numbers)",
+    f"column {WALKED}",
+    rf"\varepsilon = {WALKED_EPS}: the mean is 6, s = 3 and m = 5",
     f"g = {ARRIVING}",
-    "each of the four inputs",
+    "each of the five inputs",
     "the three paths",
-    "a list of four numbers",
+    "a list of five numbers, to two decimals",
 )
 def walk_back(answer) -> None:
-    """Four numbers: the gradient at the column (1, 3, 5, 7), eps = 4, g = (12, 0, 0, 0)."""
-    got = _four_numbers(answer)
+    """Five numbers: the gradient at the column WALKED, where ARRIVING comes to xhat."""
+    got = _five_numbers(answer)
     slips = {message: _walked(**change) for message, change in WALK_SLIPS.items()}
-    slips["the whole is not divided by s: path 1 hands on 12/3."] = 3 * _walked()
-    slips["the other samples are moved as well: they share the mean and the variance."] = (
-        torch.tensor([2.0, 0.0, 0.0, 0.0])
-    )
-    slips["that is g as it arrives; walk the three paths back to the inputs."] = torch.tensor(
-        [12.0, 0.0, 0.0, 0.0]
-    )
-    slips["that is g without its mean; path 2 and the division by s are missing."] = torch.tensor(
-        [9.0, -3.0, -3.0, -3.0]
-    )
-    expect(got, _walked(), slips, "the gradient", rtol=1e-2, atol=5e-3)  # 1.33 is good enough
+    slips |= {message: torch.tensor(wrong).double() for message, wrong in WALK_VALUES.items()}
+    slips["the whole is not divided by s: path 1 hands on 27/3."] = 3 * _walked()
+    expect(got, _walked(), slips, "the gradient", rtol=1e-3, atol=6e-3)
 
 
 REACHED, TRAINED, RATE = 0.8, 400, 0.05
 
 
 @exercise(
-    "Exercise 5 (rescue the batch of two)",
+    "Exercise 4 (rescue the batch of two)",
     f"each of the five nets has to reach {REACHED}",
     f"after {TRAINED} steps at the rate {RATE}",
     "trained(layer, 2, 0.05, steps=400)",
 )
 def batch_of_two(settings) -> None:
     """settings: {"eps": …, "momentum": …}; five nets have to reach 0.8 with batches of two."""
-    if not isinstance(settings, Mapping) or not set(settings) <= {"eps", "momentum"}:
+    if not isinstance(settings, Mapping):
         raise Slip('write a dict such as {"eps": 1e-5, "momentum": 0.1}.')
+    for name in settings:
+        if name not in ("eps", "momentum"):
+            raise Slip(f'there is no setting {name!r}: the names are "eps" and "momentum".')
     try:
         eps = as_number(settings.get("eps", 1e-5))
         momentum = as_number(settings.get("momentum", 0.1))
@@ -149,7 +130,8 @@ def batch_of_two(settings) -> None:
     worst = _worst_of_five(eps, momentum)
     if worst < REACHED:
         raise Slip(
-            f"the worst of the five nets reached {worst:.2f}, wanted {REACHED}. {_advice(eps)}"
+            f"the worst of the five nets reached {worst:.2f}, wanted {REACHED}. "
+            f"{_advice(eps, momentum)}"
         )
 
 
@@ -157,7 +139,7 @@ HIDDEN_RATE, FACTOR = 0.1, 2
 
 
 @exercise(
-    "Exercise 6 (which rate)",
+    "Exercise 5 (which rate)",
     f"learn at the rate {HIDDEN_RATE}",
     f"start as ${FACTOR} W$",
     "write down a number",
@@ -186,6 +168,12 @@ def _table(x, gain, bias, eps) -> Tensor:
 def _of_columns(xhat):
     """A norm whose normalized table is xhat(x, axes, eps)."""
     return lambda x, gain, bias, eps: xhat(x, 0, eps) * gain + bias
+
+
+def _about(x, middle, m, eps) -> Tensor:
+    """Deviations from this middle, divided by their size with this m."""
+    deviations = x - middle
+    return deviations / torch.sqrt(deviations.square().sum(0) / m + eps)
 
 
 def _of_gain(affine):
@@ -220,6 +208,27 @@ TABLE_SLIPS |= {
     "the signs are exchanged: subtract the mean from the number, not the number from the mean.": (
         lambda x, gain, bias, eps: bias - standardize(x, 0, eps=eps) * gain
     ),
+    "gain and bias are exchanged: multiply by the gain, then add the bias.": (
+        lambda x, gain, bias, eps: standardize(x, 0, eps=eps) * bias + gain
+    ),
+    "eps is squared; add it to the variance as it is.": (
+        lambda x, gain, bias, eps: standardize(x, 0, eps=eps**2) * gain + bias
+    ),
+    "eps is added to the variance in every case; it is no lower bound of it.": _of_columns(
+        lambda x, dims, eps: centred(x, dims) / x.var(dims, correction=0).clamp_min(eps).sqrt()
+    ),
+    "that is the median; subtract the mean.": _of_columns(
+        lambda x, dims, eps: (x - x.median(dims).values) / size(x, dims, eps)
+    ),
+    "that is the median; subtract the mean, also where you square.": _of_columns(
+        lambda x, dims, eps: _about(x, x.median(dims).values, x.shape[dims], eps)
+    ),
+    "the variance is divided by 4; divide by the number of samples that came.": _of_columns(
+        lambda x, dims, eps: _about(x, x.mean(dims), 4, eps)
+    ),
+    "the sums are divided by 4; divide by the number of samples that came.": _of_columns(
+        lambda x, dims, eps: _about(x, x.sum(dims) / 4, 4, eps)
+    ),
 }
 FROZEN = "no gradient flows through {}: compute it outside torch.no_grad() and do not detach it."
 TABLE_GRADIENTS = {
@@ -229,7 +238,7 @@ TABLE_GRADIENTS = {
 }
 
 
-# Exercise 3
+# Exercise 2
 
 
 def _inputs(*shape: int, seed: int = 1) -> tuple[Tensor, ...]:
@@ -272,6 +281,9 @@ def _check_training(student, inputs) -> None:
         ),
         "momentum is an argument; yours is fixed at 0.1.": (
             torch.lerp(old_mean, x.mean(CHANNEL), 0.1)
+        ),
+        "running_mean is the batch's; (1 - momentum) of the old value stays in it.": (
+            x.mean(CHANNEL)
         ),
     }
     expect(mean, want_mean, slips, f"running_mean {shape}")
@@ -320,7 +332,10 @@ def _running_var_slips(x: Tensor, old_var: Tensor) -> dict[str, Tensor]:
     biased, unbiased = x.var(CHANNEL, correction=0), x.var(CHANNEL)
     samples = len(x)
     by_samples = biased * samples / (samples - 1)
+    positions = x[0, 0].numel()
+    by_positions = biased * positions / (positions - 1)
     return {
+        "running_var is the batch's; (1 - momentum) of the old value stays in it.": unbiased,
         "running_var was not updated.": old_var,
         "running_var keeps the UNBIASED variance: multiply by m / (m - 1).": (
             torch.lerp(old_var, biased, MOMENTUM)
@@ -331,8 +346,14 @@ def _running_var_slips(x: Tensor, old_var: Tensor) -> dict[str, Tensor]:
         "m counts samples and positions, not samples alone.": (
             torch.lerp(old_var, by_samples, MOMENTUM)
         ),
+        "m counts samples and positions, not the positions of one image alone.": (
+            torch.lerp(old_var, by_positions, MOMENTUM)
+        ),
         "running_var holds a variance, not a standard deviation.": (
             torch.lerp(old_var, unbiased.sqrt(), MOMENTUM)
+        ),
+        "running_var holds a variance; yours ends with a root.": (
+            torch.lerp(old_var, unbiased, MOMENTUM).sqrt()
         ),
         "eps does not belong in running_var; it is added when the buffer is used.": (
             torch.lerp(old_var, unbiased + EPS, MOMENTUM)
@@ -427,27 +448,30 @@ def _check_other_shapes(student) -> None:
 
 
 def _check_large_mean(student, inputs) -> None:
-    x, (w, b) = inputs[0] + 1e7, inputs[3:]
+    x, (w, b) = inputs[0] + FAR, inputs[3:]
     y, *_ = parts(student(x, *inputs[1:], True, MOMENTUM, EPS), *RESULTS)
-    want = functional.batch_norm(x, None, None, w, b, True, eps=EPS)
+    _right_far_away(y, functional.batch_norm(x, None, None, w, b, True, eps=EPS))
+
+
+def _right_far_away(y: Tensor, want: Tensor) -> None:
     if not torch.allclose(y, want, rtol=0.0, atol=1e-6):  # x is rounded to 2e-9, its square to 1e-2
         raise Slip(
             "right, but lost at a mean of ten million: subtract the mean first, then square."
         )
 
 
-# Exercise 4
+# Exercise 3
 
 
-def _four_numbers(answer) -> Tensor:
+def _five_numbers(answer) -> Tensor:
     """A list, a tuple, an array or a tensor, lying or standing."""
-    advice = "write a list of four numbers, for example [0, 0, 1, 1]."
+    advice = "write a list of five numbers, for example [0, 0, 1, 1, 1]."
     try:
         numbers = torch.as_tensor([float(number) for number in _flat(answer)], dtype=torch.float64)
     except (TypeError, ValueError):
         raise Slip(advice) from None
-    if len(numbers) != 4:
-        raise Slip(f"that are {len(numbers)} numbers; {advice}")
+    if len(numbers) != len(WALKED):
+        raise Slip(f"you gave {len(numbers)} of them; {advice}")
     return numbers
 
 
@@ -460,22 +484,32 @@ def _flat(answer) -> list:
 
 
 def _walked(
-    s: float = (5 + WALKED_EPS) ** 0.5,
+    s: float = 3.0,
     direct: float = 1.0,
     by_variance: float = 1.0,
     by_mean: float = 1.0,
+    mean_to: Sequence[float] = (1, 1, 1, 1, 1),
 ) -> Tensor:
-    """The three paths added up, each with a factor."""
+    """The three paths added up, each with a factor; mean_to says whom path 3 reaches."""
     column = torch.tensor(WALKED).double()
     g = torch.tensor(ARRIVING).double()
+    m = len(column)
     deviations = column - column.mean()
     at_variance = -(g * deviations).sum() / (2 * s**3)
     path_1 = g / s
-    path_2 = at_variance * 2 / 4 * deviations
-    path_3 = -g.sum() / s / 4
+    path_2 = at_variance * 2 / m * deviations
+    path_3 = -g.sum() / s / m * torch.tensor(mean_to)
     return direct * path_1 + by_variance * path_2 + by_mean * path_3
 
 
+FIRST_ALONE = (1, 0, 0, 0, 0)
+WALK_VALUES = {
+    "that is g as it arrives; walk the three paths back to the inputs.": [27, 0, 0, 0, 0],
+    "that is g without its mean; path 2 and the division by s are missing.": (
+        [21.6, -5.4, -5.4, -5.4, -5.4]
+    ),
+    "the other samples are moved as well: they share the mean and the variance.": [4, 0, 0, 0, 0],
+}
 WALK_SLIPS = {  # what is changed in the walk
     "that is path 1 alone; the mean and the variance depend on the inputs, too.": {
         "by_variance": 0.0,
@@ -491,27 +525,42 @@ WALK_SLIPS = {  # what is changed in the walk
         "by_variance": -1.0,
         "by_mean": -1.0,
     },
-    "the sign of path 2: at the variance arrives -(12)(-3)/(2 * 27), which is positive.": {
+    "the sign of path 2: at the variance arrives -(27)(-4)/(2 * 27), which is positive.": {
         "by_variance": -1.0
     },
     "the sign of path 3: the derivative from the mean to each xhat is -1/s.": {"by_mean": -1.0},
     "the signs of the paths 2 and 3 are both turned.": {"by_variance": -1.0, "by_mean": -1.0},
-    "path 3: each sample moves the mean by a quarter only; divide by m = 4.": {"by_mean": 4.0},
+    "path 3: each sample moves the mean by a fifth only; divide by m = 5.": {"by_mean": 5.0},
+    "path 3 reaches all samples, not the first alone.": {"mean_to": FIRST_ALONE},
+    "path 3 reaches all samples, not the first alone, and each gets a fifth: divide by m = 5.": {
+        "by_mean": 5.0,
+        "mean_to": FIRST_ALONE,
+    },
+    "path 2: divide the variance by m = 5, not by m - 1.": {"by_variance": 5 / 4},
+    "path 3: divide the mean by m = 5, not by m - 1.": {"by_mean": 5 / 4},
+    "the paths 2 and 3: divide by m = 5, not by m - 1.": {"by_variance": 5 / 4, "by_mean": 5 / 4},
     "path 2: the derivative from a sample to the variance is 2 (x - mean)/m; "
-    "the division by m = 4 is missing.": {"by_variance": 4.0},
-    "the division by m = 4 is missing on the paths 2 and 3.": {"by_variance": 4.0, "by_mean": 4.0},
+    "the division by m = 5 is missing.": {"by_variance": 5.0},
+    "the division by m = 5 is missing on the paths 2 and 3.": {"by_variance": 5.0, "by_mean": 5.0},
+    "path 2: the factor 2/m = 2/5 of the mean square is missing.": {"by_variance": 5 / 2},
+    "path 2: the 1/2 of the root's derivative is missing.": {"by_variance": 2.0},
+    "path 2: the 2 of the square's derivative is missing.": {"by_variance": 0.5},
     "path 2: s to the power 3, not 2, stands in the derivative at the variance.": {
         "by_variance": 3.0
     },
-    "path 2 is twice too large: the 1/2 of the root's derivative is missing, "
-    "or the 2/m of the square's, which is 2/4 here.": {"by_variance": 2.0},
-    "path 2: the 2 of the square's derivative is missing.": {"by_variance": 0.5},
-    "eps is missing: s is the root of 5 + 4.": {"s": math.sqrt(5.0)},
+    "path 2: s to the power 3, not 1, stands in the derivative at the variance.": {
+        "by_variance": 9.0
+    },
+    "path 2: x - mean stands in both of its derivatives; one of yours has xhat.": {
+        "by_variance": 1 / 3
+    },
+    "path 2: x - mean stands in both of its derivatives; yours have xhat.": {"by_variance": 1 / 9},
+    "eps is missing: s is the root of 8 + 1.": {"s": math.sqrt(8.0)},
     "s is the root of 9, which is 3.": {"s": 9.0},
 }
 
 
-# Exercise 5
+# Exercise 4
 
 
 class _Layer(torch.nn.Module):
@@ -544,23 +593,25 @@ def _worst_of_five(eps: float, momentum: float) -> float:
     return stacked_accuracy(nets, data).min().item()
 
 
-def _advice(eps: float) -> str:
-    if eps < 0.01:
+def _advice(eps: float, momentum: float) -> str:
+    if eps < 0.1:
         return "With so small an eps a pair that almost agrees is still blown up: try a larger one."
     if eps > 2:
         return (
             "With so large an eps the layer shrinks its input to almost nothing: try a smaller one."
         )
-    return "Measure other values of eps, in powers of ten, and a momentum of 0.1."
+    if momentum > 0.1:
+        return "The buffers hold the last few pairs alone: try a smaller momentum."
+    return "The buffers still hold what they began with: try a momentum of 0.1."
 
 
-# Exercise 6
+# Exercise 5
 
 
 RATE_SLIPS = {
-    "twice the rate makes the step as long as the single net's, for the gradient is half as "
+    "twice the rate makes the step as long as the first net's, for the gradient is half as "
     "large; the step has to be twice as long.": FACTOR * HIDDEN_RATE,
-    "at the same rate the step is HALF as long as the single net's, for the gradient is half as "
+    "at the same rate the step is HALF as long as the first net's, for the gradient is half as "
     "large; it has to be twice as long.": HIDDEN_RATE,
     "the other way round: with twice as large weights the gradient is smaller, so the rate has "
     "to be larger.": HIDDEN_RATE / FACTOR,

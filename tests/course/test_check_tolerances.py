@@ -20,9 +20,8 @@ TOLERANCES = {
     "verdict.expect": ["atol=1e-12", "rtol=1e-09"],
     "verdict.expect_all": ["atol=1e-12", "rtol=1e-09"],
     # by pencil and paper: two or three digits will do
-    "batch_norm.running_variance": ["rtol=0.002"],
     "batch_norm.rate_for_double": ["rtol=0.001"],
-    "batch_norm.walk_back": ["atol=0.005", "rtol=0.01"],
+    "batch_norm.walk_back": ["atol=0.006", "rtol=0.001"],
     "bounds.arsinh": ["rtol=0.005"],
     "bounds.bounds": ["rtol=0.005"],
     "cuda_timing.least_time": ["rtol=0.01"],
@@ -42,7 +41,7 @@ TOLERANCES = {
     "why_normalize.factor": ["rtol=FLOAT32"],
     "rms_norm_in_models.gemma_rms_norm": ["atol=1e-05", "atol=1e-06", "rtol=0.0001", "rtol=1e-05"],
     # float64 after many operations, or at a large mean
-    "batch_norm._check_large_mean": ["atol=1e-06", "rtol=0.0"],
+    "batch_norm._right_far_away": ["atol=1e-06", "rtol=0.0"],
     "dyisru._at_outliers": ["rtol=1e-09"],
     "fair_comparison.fair": ["rtol=1e-06"],
     "rms_norm_in_models.fold_network": ["atol=1e-10", "rtol=1e-08"],
