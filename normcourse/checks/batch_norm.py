@@ -88,6 +88,7 @@ WALKED, WALKED_EPS, ARRIVING = (2, 4, 6, 8, 10), 1, (27, 0, 0, 0, 0)
 
 @exercise(
     "Exercise 3 (walk back with numbers)",
+    "missing on path 2",
     f"column {WALKED}",
     rf"\varepsilon = {WALKED_EPS}: the mean is 6, s = 3 and m = 5",
     f"g = {ARRIVING}",
