@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -511,7 +512,7 @@ WALK_VALUES = {
     ),
     "the other samples are moved as well: they share the mean and the variance.": [4, 0, 0, 0, 0],
 }
-WALK_SLIPS = {  # what is changed in the walk
+WALK_SLIPS: dict[str, dict[str, Any]] = {  # what is changed in the walk
     "that is path 1 alone; the mean and the variance depend on the inputs, too.": {
         "by_variance": 0.0,
         "by_mean": 0.0,
