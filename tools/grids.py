@@ -136,6 +136,33 @@ GRIDS = {
         rates=[1e-4, 3e-4, 1e-3, 3e-3],
         nudged=nudge(["layer_norm"], count=5),
     ),
+    "opening_he_adam": grid(  # the right size, and the other optimizer
+        ["none"],
+        {**OPENING, "start": "he", "shortcut": False},
+        ADAM | SGD | {"optimizer": "adam"},
+        rates=[1e-4, 3e-4, 1e-3, 3e-3],
+        nudged=nudge(["none"], count=3),
+    ),
+    "opening_he_long": grid(  # the right size, and sixteen times the steps
+        ["none"],
+        {**OPENING, "start": "he", "shortcut": False},
+        ADAM | SGD | {"steps": 1600},
+        rates=[3e-3, 1e-2, 3e-2],
+        nudged=nudge(["none"], count=2),
+    ),
+    "opening_shortcut_adam": grid(  # both repairs, and the other optimizer
+        ["layer_norm"],
+        {**OPENING, "shortcut": True},
+        ADAM | SGD | {"optimizer": "adam", "steps": 100},
+        rates=[1e-4, 3e-4, 1e-3, 3e-3],
+    ),
+    "opening_last_norm": grid(  # shortcuts, no norm in the branches, one before the head
+        ["layer_norm", "rms_norm"],
+        {**OPENING, "shortcut": True, "only_last": True},
+        ADAM | SGD,
+        rates=[1e-2, 3e-2, 1e-1, 3e-1],
+        nudged=nudge(["layer_norm", "rms_norm"], count=2),
+    ),
     "transformer_norms": grid(
         ["layer_norm", "rms_norm", "dyt", "dyisru"],
         {"build": "transformer", "depth": 2, "width": 32, "heads": 4, "placement": "pre"},
@@ -212,6 +239,15 @@ for width_name, width in (("narrow", 32), ("wide", 128)):
             ADAM | SGD | {"steps": 100},
             rates=OPENING_RATES,
         )
+
+# and with 10 layers, where one repair is enough
+for place, shortcut in (("plain", False), ("shortcut", True)):
+    GRIDS[f"opening_{place}_shallow"] = grid(
+        NORMS,
+        {**OPENING, "shortcut": shortcut, "depth": 10},
+        ADAM | SGD | {"steps": 100},
+        rates=OPENING_RATES,
+    )
 
 # Lesson 02: lesson 00's net with shortcuts, two pictures a step; narrower, wider, and for longer
 DEEP = OPENING | {"shortcut": True}

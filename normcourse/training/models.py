@@ -25,6 +25,7 @@ def mlp(
     depth: int = 4,
     width: int = 64,
     shortcut: bool = False,
+    only_last: bool = False,
     skip_init: bool = False,
     start: str = "he",
     seed: int = 0,
@@ -34,9 +35,12 @@ def mlp(
     Args:
         shortcut: True makes a Block of each layer but the first: h + ReLU(Linear(norm(h))), with a
             last norm before the head. The shortcut has full size: nothing shrinks h or the branch.
+        only_last: with shortcuts, the Blocks have no norm; the one before the head stays.
         skip_init: of the Blocks.
         start: of STARTS, the size of the weights; biases are 0.
     """
+    if only_last and not shortcut:
+        raise ValueError("only_last is for a net of Blocks: pass shortcut=True too.")
     if skip_init and not shortcut:
         raise ValueError("skip_init scales the branch beside a shortcut: pass shortcut=True too.")
     first = nn.Linear(PIXELS, width)
@@ -45,7 +49,8 @@ def mlp(
         layers = [first, nn.ReLU()]
         for _ in range(depth - 1):
             branch = nn.Sequential(nn.Linear(width, width), nn.ReLU())
-            layers.append(Block(branch, norm, width, skip_init=skip_init))
+            of_branch = None if only_last else norm
+            layers.append(Block(branch, of_branch, width, skip_init=skip_init))
         layers.extend(_optional(norm, width))
     else:
         layers = [first, *_optional(norm, width), nn.ReLU()]

@@ -36,6 +36,8 @@ FACTORS = {
         "does not subtract the mean",
     ),
     "times 2": (lambda n, v: math.sqrt(n * v * 2), "does not double"),
+    "torch's third": (lambda n, v: math.sqrt(n * v / 6), "the 1/3 is torch's"),
+    "only v under the root": (lambda n, v: n * v**0.5 / 2, "only v stands under your root"),
 }
 
 
@@ -52,6 +54,8 @@ STEADY = {
     "the square": (lambda n: 4 / n, "the root of n v / 2"),
     "torch's": (lambda n: 1 / 3 / n, "torch's own variance"),
     "the factor": (lambda n: 1, "the question is the variance"),
+    "n twice": (lambda n: 2 / n / n, "divide by n once"),
+    "a bound": (lambda n: (6 / n) ** 0.5, "the bound of a uniform draw"),
     "one size built in": (lambda n: 1 / 32, "the first one"),
 }
 
@@ -66,6 +70,16 @@ def test_the_slip_in_the_factor_is_named(factor, message):
 def test_the_slip_in_the_steady_variance_is_named(steady, message):
     verdict = check.factor(lambda n, v: math.sqrt(n * v / 2), steady)
     assert verdict.startswith("[x]") and message in verdict
+
+
+def unwritten(n):
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize("steady", [unwritten, lambda n: ...], ids=["stub", "..."])
+def test_what_is_still_missing_is_named(steady):
+    verdict = check.factor(lambda n, v: math.sqrt(n * v / 2), steady)
+    assert verdict.startswith("[x]") and "now write steady(n)" in verdict
 
 
 def test_the_thirty_layers_get_the_reader_s_variance():
@@ -107,6 +121,10 @@ BLOCKS = {
     "two norms": (lambda h, n, w: n(h + w(n(h)).relu()), "one norm is enough"),
     "no shortcut": (lambda h, n, w: w(n(h)).relu(), "the shortcut is missing"),
     "no norm": (lambda h, n, w: h + w(h).relu(), "the norm is missing"),
+    "norm on the shortcut": (lambda h, n, w: n(h) + w(h).relu(), "yours stands on the shortcut"),
+    "two in the branch": (lambda h, n, w: h + n(w(n(h)).relu()), "at its end as well"),
+    "two before the ReLU": (lambda h, n, w: h + n(w(n(h))).relu(), "a second one behind it"),
+    "a GELU": (lambda h, n, w: h + F.gelu(w(n(h))), "yours has a GELU"),
     "minus": (lambda h, n, w: h - w(n(h)).relu(), "not subtracted"),
     "in place": (in_place, "changed in place"),
     "detached": (lambda h, n, w: h + w(n(h.detach())).relu(), "gradient"),
@@ -210,7 +228,14 @@ NORMS = {
     "a pair": (norm_of(lambda h: (h, h)), "returns a tuple"),
     "a median": (
         norm_of(lambda h: h / (h.abs().median(-1, keepdim=True).values + 1e-6)),
-        "wanted 0.7",
+        "of the rows leave with a size above 5",
+    ),
+    "all ones": (norm_of(lambda h: 0 * h + 1), "nothing of the row is left"),
+    "signs": (norm_of(lambda h: h.sign()), "do not keep their proportions"),
+    "a tanh of the row": (norm_of(lambda h: (h / mean(h)).tanh()), "keep their proportions"),
+    "too small for the net": (
+        norm_of(lambda h: 0.25 * h / (h.abs().amax(-1, keepdim=True) + 1e-6)),
+        "expected from 0.2 to 5",
     ),
 }
 
@@ -273,7 +298,9 @@ def test_the_slip_in_depth_over_width_is_named(kept, narrowest, message):
 
 @pytest.mark.slow  # the solution, in make test, is accepted with the same answer
 def test_what_was_measured_of_depth_over_width_is_accepted():
-    assert check.depth_over_width(kept_of(), NARROWEST).startswith("[ok]")
+    verdict = check.depth_over_width(kept_of(), NARROWEST)
+    assert verdict.startswith("[ok]")
+    assert "depth times 10, width times 32" in verdict
     as_tensor = kept_of(summed=lambda shares: torch.tensor(shares).mean())
     assert check.depth_over_width(as_tensor, NARROWEST).startswith("[ok]")
 
@@ -353,6 +380,7 @@ SIZES = {
     # the mean stays: neither of the lesson's norms
     "a deviation": lambda h: h.std(-1, keepdim=True),
     "roots": lambda h: h.abs().sqrt().mean(-1, keepdim=True).square(),
+    "detached": lambda h: h.abs().mean(-1, keepdim=True).detach(),
     "every other number": lambda h: h[:, ::2].square().mean(-1, keepdim=True).sqrt(),
 }
 
@@ -367,7 +395,7 @@ def test_an_unusual_norm_is_accepted_with_the_accuracy_that_it_brought():
     assert f"reached {run.validation_accuracy[-1]:.2f}" in verdict
 
 
-@pytest.mark.parametrize("reached", [0.7, 0.93])
+@pytest.mark.parametrize("reached", [0.6, 0.93])
 def test_the_accuracy_is_told_also_above_what_is_wanted(reached, monkeypatch):
     monkeypatch.setattr(check, "_trained", lambda student: reached)
     verdict = check.own_norm(norm_of(lambda h: h / mean(h)))
@@ -375,8 +403,20 @@ def test_the_accuracy_is_told_also_above_what_is_wanted(reached, monkeypatch):
     assert f"{reached:.2f}" in verdict
 
 
+def test_numbers_that_overflow_are_named(monkeypatch):
+    monkeypatch.setattr(check, "_trained", lambda student: None)
+    verdict = check.own_norm(norm_of(lambda h: h / mean(h)))
+    assert verdict.startswith("[x]") and "the numbers overflowed with it" in verdict
+
+
+def test_a_norm_with_which_the_net_learns_too_little_is_told_what_it_reached(monkeypatch):
+    monkeypatch.setattr(check, "_trained", lambda student: 0.55)
+    verdict = check.own_norm(norm_of(lambda h: h / mean(h)))
+    assert verdict.startswith("[x]") and "reached 0.55 with it, wanted 0.6" in verdict
+
+
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 def test_an_unusual_norm_is_none_of_the_lesson_s(size, monkeypatch):
-    """The training, which takes a second, is left out: each of them reached 0.7 when it ran."""
-    monkeypatch.setattr(check, "_trained", lambda student: 0.7)
+    """The training, which takes a second, is left out: each of them reached 0.6 when it ran."""
+    monkeypatch.setattr(check, "_trained", lambda student: 0.6)
     assert check.own_norm(norm_of(lambda h: h / (size(h) + 1e-6))).startswith("[ok]")
