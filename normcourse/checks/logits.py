@@ -1,4 +1,4 @@
-"""Checks of lesson 05a: a logit's scale, the softmax's Jacobian, a softcap, attention with one.
+"""Checks of lesson 05a: the scale and bound of a logit, softmax, a softcap, attention with one.
 
 Tables map what a check says to the wrong answer that earns it; v holds the values of one call.
 """
@@ -285,3 +285,38 @@ def masked(logits: Tensor, diagonal: int = 1) -> Tensor:
 
 def attend(logits: Tensor) -> Tensor:
     return masked(logits).softmax(-1)
+
+
+HEAD, QUERY_GAIN, KEY_GAIN = 64, 2, 1.5
+
+
+@exercise(
+    "Exercise 5 (the largest logit)",
+    f"A head has {HEAD} numbers",
+    f"query norm is {QUERY_GAIN}",
+    f"key norm is {KEY_GAIN}",
+)
+def largest_logit(answer) -> None:
+    """The bound for a head of 64 numbers and largest gains of 2 and 1.5.
+
+    [EQ-QK-NORM]
+    """
+    slips = {
+        "the bound has the ROOT of D: 8, not 64.": 64 * 3.0,
+        "both gains count: multiply by 1.5 as well.": 8 * 2.0,
+        "both gains count: multiply by 2 as well.": 8 * 1.5,
+        "the gains are missing: multiply by both.": 8.0,
+        "the gains are multiplied with each other, not added.": 8 * 3.5,
+        "divided by the root of D once too often: the sum is at most D times the gains.": 3.0,
+        "the root of D stands above the line: multiply by it, do not divide.": 3 / 8,
+        "the gains are not squared.": 8 * 9.0,
+        "twice too large: each gain counts once; the largest size is asked, not a range.": (
+            8 * 3.0 * 2
+        ),
+        "each gain counts once: you took 1.5 twice.": 8 * 2 * 1.5**2,
+        "D is 64 and its root 8: one of them counts, not both.": 64 * 8 * 3.0,
+        "each gain counts once: 2 times 1.5.": 8 * 4.0,
+        "the size of a logit is bounded: give the positive number.": -24.0,
+    }
+    right = HEAD**0.5 * QUERY_GAIN * KEY_GAIN
+    expect(answer, right, slips, what="the largest logit", rtol=1e-3)
