@@ -575,13 +575,6 @@ def reader(draw):
     return {"R": draw(3, D), "hatx": draw(D), "w": draw(D), "beta": draw(D)}
 
 
-@lines("03a qk-why")
-def query_and_key_behind_norms(draw):
-    q, k, a, b = draw(4, D)
-    q, k = (v / v.square().mean().sqrt() for v in (q, k))
-    return {"hatq": q, "hatk": k, "a": a, "b": b, "D": D}
-
-
 @lines("01a fold-derive")
 def layer_before_the_norm(draw):
     weight, d, u, mean, w, b = draw(3, 2), draw(3), draw(D, 2), draw(3), draw(3), draw(3)
