@@ -61,6 +61,9 @@ PLACE_SLIPS = {
         "sandwich: the second norm stands on the sum; it belongs to the branch alone.": (
             lambda x, F, norm: norm(x + F(norm(x)))
         ),
+        "sandwich: that is a third norm, on the sum; only the branch has norms.": (
+            lambda x, F, norm: norm(x + norm(F(norm(x))))
+        ),
         "sandwich: the shortcut is missing.": lambda x, F, norm: norm(F(norm(x))),
         "sandwich: the shortcut goes through the norm. Add x itself, not norm(x).": (
             lambda x, F, norm: norm(x) + norm(F(norm(x)))
@@ -165,6 +168,9 @@ RATE_SLIPS = {  # of the step, the warm-up and the peak
         p * (s + 1) / (w + 1) * (s <= w)
     ),
     "that starts at the peak and falls.": lambda s, w, p: p * max(0.0, 1 - (s + 1) / (w + 1)),
+    "step 0 has to move: its rate is not 0. Step number `warmup` has the full rate.": (
+        lambda s, w, p: p * min(1.0, s / (w + 1))
+    ),
     "that is the peak from the first step on: no warm-up.": lambda s, w, p: p,
     "the peak is missing: that is its share.": lambda s, w, p: min(1.0, (s + 1) / (w + 1)),
     "a warm-up rises on a straight line; yours has a power.": (
@@ -214,6 +220,12 @@ def warmup_rate(student) -> None:
 
 SCALED_SLIPS = {
     "that is Pre-LN: nothing depends on l.": lambda k, x, F, norm: x + F(norm(x)),
+    "the norm is missing: the branch reads norm(x), divided.": lambda k, x, F, norm: (
+        x + F(x / k**0.5)
+    ),
+    "the norm stands before the branch, and its output is divided there.": lambda k, x, F, norm: (
+        x + norm(F(x)) / k**0.5
+    ),
     "divide by the root of l, not by l.": lambda k, x, F, norm: x + F(norm(x) / k),
     "divide by the root of l, do not multiply.": lambda k, x, F, norm: x + F(norm(x) * k**0.5),
     "the branch's input is divided, not its output.": lambda k, x, F, norm: x + F(norm(x)) / k**0.5,
