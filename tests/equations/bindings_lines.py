@@ -136,7 +136,7 @@ def one_step_of_longer_weights(draw):
     return {"W": w, "V": f * w, "G": gradient, "f": f, "eta": 0.3, "L": 0.0}
 
 
-@lines("01 gradient-derive", "solutions/01 ex4")
+@lines("01 gradient-derive")
 def column_by_hand(draw):
     there = centred(leaf(row(1, 3, 5, 7)), 1.0, row(12, 0, 0, 0), eps=4)
     return {name: there[name] for name in ("x", "g", "hatx", "mu", "s", "m")}
@@ -337,7 +337,6 @@ def random_weights(draw):
     return signal | functions | {"v": v, "n": 3, "j": 3, "k": 2}
 
 
-@lines("00 block-why")
 @lines("lectures/00 Fresh networks with shortcuts")
 def block(draw):
     h = draw(D)

@@ -81,8 +81,8 @@ def test_what_is_planted_shows(where, there, planted, rule):
 
 
 def test_a_complaint_names_the_two_sides_and_their_values():
-    (said,) = complaints("03 moments-why", "= 2.75", "= 2.57")["displayed_lines"]
-    assert "9-2.5^{2}=2.57 the left side is 2.75, the right side 2.57" in said
+    (said,) = complaints("04 through-why", "{9} = 0", "{9} = 2")["displayed_lines"]
+    assert "{9}=2 the left side is 0., the right side 2.: mend it" in said
 
 
 def test_a_new_line_is_not_forgotten():
