@@ -411,7 +411,8 @@ def _one_scale(student, rows: Tensor, normed: Tensor) -> None:
         if not torch.allclose(scaled, normed, rtol=1e-2, atol=1e-2):
             raise Slip(
                 f"rows times {factor:g} do not leave as the rows themselves do: "
-                "divide by something that grows as the row does."
+                "divide by something that grows as the row does, and if you add a small number to "
+                "it, keep that far below a hundredth of the row's size."
             )
     with_zeros = rows.index_fill(0, torch.tensor([3]), 0.0)
     if not _normed(student, with_zeros).isfinite().all():
