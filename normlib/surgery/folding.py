@@ -43,14 +43,14 @@ def fold(
             and who reads; the numbers in them do not matter.
         gains: True moves the gain of each LayerNorm and RMSNorm into the layers that read it,
             too: what is left has no parameters, and can be turned together with the stream.
-    Returns: the model and the report: each norm with the layers that changed for it.
+    Returns: the model, and the report on each norm with the layers that changed for it.
     Raises: ValueError if a norm's rows have a writer that fold does not know (a ReLU, a
         convolution, transformers' Conv1D, a norm that stands in the stream as in Post-LN), if
         somebody else would notice the change (a layer that reads the stream without a norm, code
         that uses a weight by itself), if no input reaches a norm, or if there is none; TypeError
         for inputs that are no list. The message names the layer and the fix.
 
-    **Tied weights** come apart where their layers need different numbers. A head that is tied to
+    Tied weights come apart where their layers need different numbers. A head that is tied to
     the embedding is the usual case: the embedding writes to the stream and is centred, while the
     head multiplies rows that are not centred any more behind gain and bias, so it keeps the old
     numbers (with gains=True: times the gain). The report says so. From then on the two are trained
