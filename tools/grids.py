@@ -230,6 +230,17 @@ GRIDS = {
     ),
 }
 
+# Lesson 08's trial of DyT, published and with sqrt(D): each of the two differences alone
+for net in ("mlp", "post", "pre", "cnn", "residual"):
+    whole = GRIDS[f"capstone_{net}"]
+    GRIDS[f"sqrt_d_{net}"] = grid(
+        ["dyt_slope_1", "dyt_scale_sqrt_d"],
+        whole.model,
+        whole.train,
+        seeds=TEN,
+        tuning_seeds=tuple(whole.tuning_seeds),
+    )
+
 # Lesson 00's eight nets again, half and twice as wide, for 100 steps
 for width_name, width in (("narrow", 32), ("wide", 128)):
     for place, shortcut in (("plain", False), ("shortcut", True)):

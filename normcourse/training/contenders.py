@@ -112,23 +112,28 @@ CONTENDERS = {
     "weight_norm": Contender("g = ||v||: the same function as none", weights=True),
     "skip_init": Contender("no norm, each branch times a number from 0", skip_init=True),
     "fixup": Contender("no norm, Fixup's branches", fixup=True),
-    "dyt": Contender("alpha 0.5, scale 1: slope 0.5, level 1", _dyt_1(0.5), from_slope=_dyt_1),
-    "dyisru": Contender("c 4, scale 1: slope 0.5, level 1", _dyisru_1(0.5), from_slope=_dyisru_1),
+    "dyt": Contender("alpha 0.5, scale 1: slope 0.5", _dyt_1(0.5), from_slope=_dyt_1),
+    "dyisru": Contender("c 4, scale 1: slope 0.5", _dyisru_1(0.5), from_slope=_dyisru_1),
     "dyt_sqrt_d": Contender(
-        "alpha 1, scale sqrt(D): slope 1, level sqrt(D)", _dyt_sqrt_d(1.0), from_slope=_dyt_sqrt_d
+        "alpha 1, scale sqrt(D): slope 1", _dyt_sqrt_d(1.0), from_slope=_dyt_sqrt_d
     ),
     "dyisru_sqrt_d": Contender(
-        "c D, scale sqrt(D): slope 1, level sqrt(D)",
+        "c D, scale sqrt(D): slope 1",
         _dyisru_sqrt_d(1.0),
         from_slope=_dyisru_sqrt_d,
     ),
-    "derf": Contender("alpha 0.5, shift 0: slope 0.56, level 1", layers.Derf, from_slope=_derf),
+    "derf": Contender("alpha 0.5, shift 0: slope 0.56", layers.Derf, from_slope=_derf),
+    # dyt_sqrt_d differs from dyt in two things: each of them alone
+    "dyt_slope_1": Contender("alpha 1, scale 1: slope 1", _dyt_1(1.0), from_slope=_dyt_1),
+    "dyt_scale_sqrt_d": Contender(
+        "alpha 0.5, scale sqrt(D): slope 0.5", _dyt_sqrt_d(0.5), from_slope=_dyt_sqrt_d
+    ),
     "dyt_tuned": Contender(TUNED, _dyt_1(0.5), from_slope=_dyt_1),
     "dyisru_tuned": Contender(TUNED, _dyisru_1(0.5), from_slope=_dyisru_1),
     "line": _curve(nn.Identity()),  # these three beside DyT: what a bound does, and what a bend
     "clip": _curve(nn.Hardtanh()),
     "arsinh": _curve(torch.asinh),
-    "softcap": Contender(f"cap {CAP:g}: slope 1, level {CAP:g}, learns nothing", _softcap),
+    "softcap": Contender(f"cap {CAP:g}: slope 1, learns nothing", _softcap),
     "qk_norm": Contender("RMSNorm on queries and keys, no other norm, eps 1e-5", qk=_rms_rows),
     "rms_norm_qk": Contender("rms_norm with qk_norm, eps 1e-5", _rms_rows, qk=_rms_rows),
 }
