@@ -1,6 +1,8 @@
-"""Checks of lesson 02: a row by hand, layer norm, an output and its rows, its gradient."""
+"""Checks of lesson 02: a row by hand, layer norm, a row from its output, what it sees, gradient."""
 
+import itertools
 import math
+from collections.abc import Callable
 from functools import partial, wraps
 
 import torch
@@ -17,8 +19,9 @@ from normcourse.checks.moments import (
     size,
     standardize,
 )
-from normcourse.checks.probes import calls, forbid, same_gradients
-from normcourse.checks.verdict import Slip, exercise, expect, numbers, parts
+from normcourse.checks.probes import call, calls, forbid, same_gradients
+from normcourse.checks.values import describe
+from normcourse.checks.verdict import Slip, exercise, expect, is_value, numbers, parts
 from normlib import functional
 
 NEAR = 5e-3  # of numbers that a reader writes down
@@ -115,14 +118,14 @@ def layer_norm(student) -> None:
         _layer_case((6,), (6,), eps=0.3),
         _layer_case((4, 3, 2, 5), (3, 2, 5), eps=0.2),
     ]
-    watched = forbid(_lined_up(student, "keepdim=True is missing"), *FINISHED)
+    watched = forbid(_lined_up(student, lambda: "keepdim=True is missing?"), *FINISHED)
     calls(watched, functional.layer_norm, *cases, slips=LAYER_NORM_SLIPS)
     same_gradients(student, functional.layer_norm, cases[0], slips=GRADIENT_SLIPS)
     _check_large_mean(student)
 
 
-def _lined_up(student, reason: str):
-    """The student; shapes that torch cannot line up are a Slip that gives the likely reason."""
+def _lined_up(student, reason: Callable[[], str]):
+    """The student; shapes that torch cannot line up are a Slip that gives the reason."""
 
     @wraps(student)
     def watched(*arguments):
@@ -131,7 +134,7 @@ def _lined_up(student, reason: str):
         except RuntimeError as error:
             if "must match the size" not in str(error):
                 raise
-            raise Slip(f"two shapes do not fit: {reason}? torch says: {error}") from error
+            raise Slip(f"two shapes do not fit: {reason()} torch says: {error}") from error
 
     return watched
 
@@ -319,15 +322,82 @@ def back_to_a_row(answer) -> None:
 
 # Exercise 4
 
+# What a change does to the table x W^T, and which norms give the same output.
+ROW_OF_TABLE = "a whole row of the table, one picture"
+COLUMN_OF_TABLE = "a whole column of the table, one unit"
+CHANGES = {
+    "all weights times 5": ("LN and BN", "it multiplies each row and each column by 5."),
+    "all weights times -5": ("neither", "what is left of a factor below 0? The output flips."),
+    "the weights of each unit times a positive factor of its own": (
+        "BN",
+        f"it multiplies {COLUMN_OF_TABLE}.",
+    ),
+    "one vector added to the weights of every unit": (
+        "LN",
+        f"it adds one number to {ROW_OF_TABLE}.",
+    ),
+    "a bias: a number of its own added to each unit": (
+        "BN",
+        f"it adds one number to {COLUMN_OF_TABLE}.",
+    ),
+    "one of the pictures times 5": ("LN", f"it multiplies {ROW_OF_TABLE}."),
+    "one vector added to all pictures": ("BN", f"it adds one number to {COLUMN_OF_TABLE}."),
+}
+WORDS = {"LN": "LN", "BN": "BN", "LN AND BN": "LN and BN", "BN AND LN": "LN and BN"}
+WORDS |= {"BOTH": "LN and BN", "NEITHER": "neither"}
+TURNED_ROUND = {"LN": "BN", "BN": "LN"}
 
-@exercise("Exercise 4 (the gradient in one line)")
+
+@exercise("Exercise 4 (what does each norm see)", "seven changes")
+def what_each_sees(student) -> None:
+    """student: a dict, for each of CHANGES the norms that give the same output.
+
+    [EQ-LN-INVARIANCE]
+    """
+    given = _words_of(student)
+    right = {change: answer for change, (answer, _) in CHANGES.items()}
+    if given == {change: TURNED_ROUND.get(answer, answer) for change, answer in right.items()}:
+        raise Slip(
+            "LN and BN have changed places: LayerNorm works along a row of the table, "
+            "one picture, and BatchNorm down a column, one unit."
+        )
+    wrong = [change for change, answer in right.items() if given[change] != answer]
+    if not wrong:
+        return
+    first = wrong[0]
+    count = len(right) - len(wrong)
+    raise Slip(
+        f'{count} of {len(right)} are right. "{first}" is not {given[first]!r}: {CHANGES[first][1]}'
+    )
+
+
+def _words_of(student) -> dict[str, str]:
+    """The answers as CHANGES writes them; Slip if one is missing, or no answer."""
+    if not isinstance(student, dict):
+        raise Slip(f"the answers are a dict with {len(CHANGES)} lines, got {describe(student)}.")
+    given = {}
+    for change in CHANGES:
+        answer = student.get(change)
+        if answer is None:
+            raise Slip(f'"{change}" has no answer yet.')
+        word = WORDS.get(" ".join(str(answer).upper().split()))
+        if word is None:
+            raise Slip(f'"{change}": write "LN", "BN", "LN and BN" or "neither", got {answer!r}.')
+        given[change] = word
+    return given
+
+
+# Exercise 5
+
+
+@exercise("Exercise 5 (the gradient in one line)")
 def row_gradient(student) -> None:
     """student(dy, x, w, eps) -> the gradient of layer norm for each row of x.
 
     [EQ-LN-GRAD]
     """
     cases = [_gradient_case(3, 5, eps=0.5), _gradient_case(7, 4, eps=0.1)]
-    fitting = _lined_up(student, "is the gain multiplied after dy is turned, w * dy.T")
+    fitting = _lined_up(student, lambda: _not_turned(student))
     watched = forbid(fitting, "autograd", "jacobian", "gradients", "layer_norm", "backward")
     calls(watched, _row_gradient, *cases, slips=ROW_GRADIENT_SLIPS, what="the gradient")
 
@@ -348,6 +418,41 @@ def _row_gradient(dy: Tensor, x: Tensor, w: Tensor, eps: float) -> Tensor:
 def _of_columns(dy: Tensor, x: Tensor, eps: float) -> Tensor:
     return gradient(dy, x, torch.ones(()), eps, 0)
 
+
+def _not_turned(student) -> str:
+    """What does not fit: found with a square table, where every answer comes through."""
+    case = _gradient_case(4, 4, eps=0.5)
+    got = call(student, **case)
+    for message, wrong in TURNS.items():
+        if isinstance(got, Tensor) and is_value(got, wrong(**case)):
+            return message
+    return "turn both, w * dy and x, before the call. The gain has one number for each column of x."
+
+
+def _turns() -> dict[str, Callable]:
+    """What is not turned, in all mixtures: the gradient that it gives."""
+    arriving = {
+        "": lambda dy, w: (w * dy).T,
+        "the gain belongs before the turn, (w * dy).T.": lambda dy, w: w * dy.T,
+        "dy is not turned.": lambda dy, w: w * dy,
+        "the gain is missing.": lambda dy, w: dy.T,
+        "the gain is missing, and dy is not turned.": lambda dy, w: dy,
+    }
+    tables = {"": lambda x: x.T, "x is not turned.": lambda x: x}
+    results = {"": lambda dx: dx.T, "The result is not turned back.": lambda dx: dx}
+
+    def made(g, table, result):
+        return lambda dy, x, w, eps: result(_of_columns(g(dy, w), table(x), eps))
+
+    mixtures = itertools.product(arriving.items(), tables.items(), results.items())
+    found = {}
+    for chosen in mixtures:
+        messages, functions = zip(*chosen, strict=True)
+        found[" ".join(filter(None, messages))] = made(*functions)
+    return found
+
+
+TURNS = _turns()
 
 ROW_GRADIENT_SLIPS = {
     text: partial(wrong, dim=-1) for text, wrong in (BRACKETS | OF_ROWS).items()

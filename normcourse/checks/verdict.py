@@ -155,6 +155,8 @@ def one_line(error: BaseException) -> str:
 
 def _is_blank(answer) -> bool:
     """None, `...`, or several of them."""
+    if isinstance(answer, dict) and answer:
+        return all(_is_blank(part) for part in answer.values())
     if isinstance(answer, tuple | list) and answer:
         return all(_is_blank(part) for part in answer)
     return answer is None or answer is Ellipsis

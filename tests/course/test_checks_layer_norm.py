@@ -225,6 +225,90 @@ LAYER_NORM = {
 # Exercise 4
 
 
+def the_change(change):
+    """The table x W^T before and after a change, in numbers of this test."""
+    generator = torch.Generator().manual_seed(8)
+    x = torch.randn(6, 5, generator=generator)
+    weights = torch.randn(7, 5, generator=generator)
+    factors = 0.5 + torch.rand(7, 1, generator=generator)
+    vector = torch.randn(5, generator=generator)
+    bias = torch.randn(7, generator=generator)
+    scaled = x.clone()
+    scaled[3] = 5 * scaled[3]
+    after = {
+        "all weights times 5": x @ (5 * weights).T,
+        "all weights times -5": x @ (-5 * weights).T,
+        "the weights of each unit times a positive factor of its own": x @ (factors * weights).T,
+        "one vector added to the weights of every unit": x @ (weights + vector).T,
+        "a bias: a number of its own added to each unit": x @ weights.T + bias,
+        "one of the pictures times 5": scaled @ weights.T,
+        "one vector added to all pictures": (x + vector) @ weights.T,
+    }
+    return x @ weights.T, after[change]
+
+
+def standard(table, axis):
+    return (table - table.mean(axis, keepdim=True)) / table.std(axis, keepdim=True, correction=0)
+
+
+@pytest.mark.parametrize("change", check.CHANGES)
+def test_what_each_norm_sees_is_measured(change):
+    before, after = the_change(change)
+    blind = [
+        name
+        for name, axis in (("LN", 1), ("BN", 0))
+        if torch.allclose(standard(before, axis), standard(after, axis))
+    ]
+    assert check.CHANGES[change][0] == (" and ".join(blind) or "neither")
+
+
+SEEN = {change: answer for change, (answer, _) in check.CHANGES.items()}
+OTHERS = {
+    "changed places": (
+        {change: {"LN": "BN", "BN": "LN"}.get(answer, answer) for change, answer in SEEN.items()},
+        "LN and BN have changed places",
+    ),
+    "the sign forgotten": (SEEN | {"all weights times -5": "both"}, "what is left of a factor"),
+    "all weights, one norm": (SEEN | {"all weights times 5": "LN"}, "each row and each column"),
+    "a bias for LayerNorm": (
+        SEEN | {"a bias: a number of its own added to each unit": "neither"},
+        "6 of 7 are right",
+    ),
+    "a vector on the weights": (
+        SEEN | {"one vector added to the weights of every unit": "BN"},
+        "adds one number to a whole row",
+    ),
+    "a factor for each unit": (
+        SEEN | {"the weights of each unit times a positive factor of its own": "LN and BN"},
+        "multiplies a whole column",
+    ),
+    "one picture": (SEEN | {"one of the pictures times 5": "BN"}, "multiplies a whole row"),
+    "all pictures": (
+        SEEN | {"one vector added to all pictures": "LN"},
+        "adds one number to a whole column",
+    ),
+    "one line left": (SEEN | {"one of the pictures times 5": None}, "has no answer yet"),
+    "other words": (SEEN | {"all weights times 5": "yes"}, 'write "LN", "BN"'),
+    "a list": (list(SEEN.values()), "a dict with 7 lines"),
+}
+
+
+@every_slip({check.what_each_sees: OTHERS})
+def test_a_change_that_is_judged_wrongly_is_named(check_, answer, message):
+    verdict = check_(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+def test_both_norms_are_written_in_any_way():
+    for both in ("both", "BN and LN", " ln  and bn "):
+        answer = SEEN | {"all weights times 5": both}
+        assert check.what_each_sees(answer).startswith("[ok]")
+    assert check.what_each_sees(dict.fromkeys(SEEN)).startswith("[ ]")
+
+
+# Exercise 5
+
+
 def columns(dy, x, eps):
     """Lesson 01's gradient, as the lesson shows it."""
     xhat = (x - x.mean(0)) / torch.sqrt(x.var(0, correction=0) + eps)
@@ -260,7 +344,35 @@ GRADIENT = {
     "gain on the row": (lambda dy, x, w, eps: turned(dy, w * x, eps), "not to the row"),
     "gain after the turn": (
         lambda dy, x, w, eps: columns(w * dy.T, x.T, eps).T,
-        "two shapes do not fit: is the gain multiplied after dy is turned",
+        "two shapes do not fit: the gain belongs before the turn, (w * dy).T. torch says",
+    ),
+    "x not turned": (
+        lambda dy, x, w, eps: columns((w * dy).T, x, eps).T,
+        "two shapes do not fit: x is not turned. torch says",
+    ),
+    "x and the result not turned": (
+        lambda dy, x, w, eps: columns((w * dy).T, x, eps),
+        "two shapes do not fit: x is not turned. The result is not turned back. torch says",
+    ),
+    "dy not turned": (
+        lambda dy, x, w, eps: columns(w * dy, x.T, eps).T,
+        "two shapes do not fit: dy is not turned. torch says",
+    ),
+    "x not turned, gain after the turn": (
+        lambda dy, x, w, eps: columns(w * dy.T, x, eps).T,
+        "the gain belongs before the turn, (w * dy).T. x is not turned. torch says",
+    ),
+    "x not turned, no gain": (
+        lambda dy, x, w, eps: columns(dy.T, x, eps).T,
+        "the gain is missing. x is not turned. torch says",
+    ),
+    "dy not turned, no gain": (
+        lambda dy, x, w, eps: columns(dy, x.T, eps).T,
+        "the gain is missing, and dy is not turned. torch says",
+    ),
+    "shapes that no turn explains": (
+        lambda dy, x, w, eps: columns(2 * (w * dy).T, x, eps).T,
+        "two shapes do not fit: turn both, w * dy and x",
     ),
     "table first": (lambda dy, x, w, eps: turned(x, w * dy, eps), "the table comes second"),
     "gain below": (lambda dy, x, w, eps: turned(dy / w, x, eps), "is divided by"),
