@@ -91,7 +91,10 @@ def test_the_readme_leads_to_the_way_in():
     ("place", "says"),
     [
         ("00z Clipping", "there is no lesson 00z"),
-        ("04b Gone", "04b_steepness.ipynb has no heading 'Gone'; it has: A failure you can see"),
+        (
+            "04a Gone",
+            "04a_checking_gradients.ipynb has no heading 'Gone'; it has: A failure you can see",
+        ),
         ("course_map Gone", "course_map.md has no heading 'Gone'"),
         ("EQ-" + "GONE", "equations.md has no"),
     ],
@@ -108,7 +111,7 @@ def test_claims_in_a_row_are_named_by_their_ends():
 
 
 def test_on_the_web_a_heading_of_a_lesson_has_small_letters_and_no_signs():
-    link = tool.link("04b How steep can it be?")
-    assert link.endswith("(../04b_steepness.ipynb#How-steep-can-it-be?)")
+    link = tool.link("04a How steep can it be?")
+    assert link.endswith("(../04a_checking_gradients.ipynb#How-steep-can-it-be?)")
     on_the_web = prepare.mend_links(link, tool.PAGE, prepare.NOTEBOOKS)
-    assert on_the_web.endswith("(../04b_steepness.ipynb#how-steep-can-it-be)")
+    assert on_the_web.endswith("(../04a_checking_gradients.ipynb#how-steep-can-it-be)")

@@ -13,7 +13,7 @@ from tools.reference import row as table_row
 
 DATA = REFERENCE / "sources.yaml"
 PAGE = REFERENCE / "sources.md"
-IN_WORDS = re.compile(r"\{([^{}]+)\}")  # {04}, {04b How steep can it be?}, {A154}, {EQ-RMS}
+IN_WORDS = re.compile(r"\{([^{}]+)\}")  # {04}, {04a How steep can it be?}, {A154}, {EQ-RMS}
 CLAIM = re.compile(r"A(\d+)")
 HEAD = """# The five articles, and where the course treats them
 
@@ -68,7 +68,7 @@ def sources() -> dict:
 def target(place: str) -> tuple[Path | None, str]:
     """The file and the heading of a place; the file is None if there is none.
 
-    A place is `04`, `04b How steep can it be?`, or a page: `course_map The layers in one table`.
+    A place is `04`, `04a How steep can it be?`, or a page: `course_map The layers in one table`.
     """
     name, _, heading = place.partition(" ")
     page = REFERENCE / f"{name}.md"

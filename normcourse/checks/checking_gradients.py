@@ -1,4 +1,4 @@
-"""Checks of lesson 04a: differences, complex steps, planted errors, a backward of one's own.
+"""Checks of lesson 04a: planted errors, a backward of one's own, eigenvalues, a step.
 
 SLIPS tables map what a check says to the wrong formula that earns it.
 """
@@ -15,113 +15,13 @@ from normcourse.checks.moments import gains, mean
 from normcourse.checks.probes import calls, forbid, same_gradients
 from normcourse.checks.rms_rows import RMS_SLIPS, rms_norm
 from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, exercise, expect, is_value
-from normlib import gradients
+from normcourse.checks.verdict import Slip, exercise, expect, is_value, parts
 
 EPS = 0.3
-H, F1, F2, F3, A, B = sympy.symbols("h f1 f2 f3 A B", positive=True)
+R, EPSILON = sympy.symbols("r eps", positive=True)
 
 
-# Exercises 1 and 2
-
-
-CENTRAL_ERROR = {
-    "that is the forward difference's; in the central one the even terms cancel.": H * F2 / 2,
-    "the even terms cancel: f'' is the same on both sides.": H**2 * F2 / 2,
-    "the cube's term comes twice, and is divided by 2 h: h^2 / 6.": H**2 * F3 / 3,
-    "divided by 2 h, not by h alone twice: h^2 / 6.": H**2 * F3 / 12,
-    "h^3 is divided by 2 h, so one power goes.": H**3 * F3 / 6,
-    "2 h^3 / 6 is still to be divided by 2 h.": H**3 * F3 / 3,
-    "the sign: difference minus derivative.": -(H**2) * F3 / 6,
-    "that is the difference itself; take f1 off.": F1 + H**2 * F3 / 6,
-    "the 6 is missing: Taylor's third term is h^3 / 6 times f'''.": H**2 * F3,
-    "Taylor's third term has 3! = 6 below, not 2 or 3.": H**2 * F3 / 2,
-}
-
-
-@exercise("Exercise 1 (what the central difference leaves out)")
-def central_error(student) -> None:
-    """student: the largest term of the error, in h, f1, f2, f3."""
-    _named_in_advance(student)
-    expect(student, H**2 * F3 / 6, CENTRAL_ERROR, "the error")
-
-
-def _named_in_advance(student) -> None:
-    """Slips with f1 or f2 in them, which the right expression does not hold."""
-    for message, wrong in CENTRAL_ERROR.items():
-        if wrong.has(F1, F2) and is_value(student, wrong):
-            raise Slip(message)
-
-
-BEST_STEP = {
-    "that is the forward difference's (A h + B / h): here h is squared.": sympy.sqrt(B / A),
-    "the derivative of A h^2 is 2 A h: the 2 is missing.": (B / A) ** sympy.Rational(1, 3),
-    "h^3 = B / (2 A): the root is the third, not the second.": sympy.sqrt(B / (2 * A)),
-    "the third root is missing.": B / (2 * A),
-    "upside down: a larger B, more rounding, asks for a larger step.": (
-        (2 * A / B) ** sympy.Rational(1, 3)
-    ),
-    "upside down, and the derivative of A h^2 is 2 A h.": (A / B) ** sympy.Rational(1, 3),
-    "that is the error; asked is the step.": (
-        A * (B / (2 * A)) ** sympy.Rational(2, 3) + B / (B / (2 * A)) ** sympy.Rational(1, 3)
-    ),
-    "the 2 belongs below: 2 A h^3 = B.": (2 * B / A) ** sympy.Rational(1, 3),
-    "the derivative of B / h is -B / h^2: the powers add up to 3.": (
-        (B / (2 * A)) ** sympy.Rational(1, 4)
-    ),
-}
-
-
-@exercise("Exercise 2 (the best step)", "A h^{2} + B/h")
-def best_step(student) -> None:
-    """student: the h that makes A h^2 + B / h smallest."""
-    expect(student, (B / (2 * A)) ** sympy.Rational(1, 3), BEST_STEP, "the step")
-
-
-# Exercise 3
-
-
-def analytic(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    return weight * x / torch.sqrt(mean(x * x) + eps)
-
-
-ANALYTIC = {
-    "abs() is real and loses the imaginary part: square with x * x.": lambda x, w, eps: (
-        w * x / torch.sqrt(mean(x.abs().square()) + eps)
-    ),
-    "without .real: the imaginary part carries the derivative.": lambda x, w, eps: (
-        analytic(x.real, w, eps) + 0 * x
-    ),
-    "only the numerator is complex: the size has to be, too.": lambda x, w, eps: (
-        w * x / torch.sqrt(mean(x.real * x.real) + eps)
-    ),
-    "the gain is missing.": lambda x, w, eps: analytic(x, torch.ones_like(w), eps),
-    "eps is missing.": lambda x, w, eps: analytic(x, w, 0.0),
-    "eps belongs inside the root.": lambda x, w, eps: w * x / (torch.sqrt(mean(x * x)) + eps),
-    "a mean of the squares, not their sum.": lambda x, w, eps: (
-        w * x / torch.sqrt((x * x).sum(-1, keepdim=True) + eps)
-    ),
-    "the root is missing.": lambda x, w, eps: w * x / (mean(x * x) + eps),
-    "RMSNorm subtracts no mean.": lambda x, w, eps: analytic(x - mean(x), w, eps),
-    "the mean runs along the last axis, for each row.": lambda x, w, eps: (
-        w * x / torch.sqrt((x * x).mean() + eps)
-    ),
-}
-
-
-@exercise("Exercise 3 (RMSNorm for the complex step)")
-def analytic_rms_norm(student: Callable) -> None:
-    """student(x, weight, eps) for complex x; the imaginary part is not small here."""
-    cases = [_complex_case(3, 5), _complex_case(2, 3, 4)]
-    calls(student, analytic, *cases, slips=ANALYTIC)
-
-
-def _complex_case(*shape: int) -> dict:
-    x = torch.complex(draw(*shape) + 0.5, 0.3 * draw(*shape, seed=1))
-    return {"x": x, "weight": gains(shape[-1]), "eps": EPS}
-
-
-# Exercise 4
+# Exercise 1: an input that catches all
 
 
 def _backward(dy, x, w, eps, gain_outside=False, square=False, numerator=False, rows=True):
@@ -150,7 +50,7 @@ COLUMNS = 3
 
 
 @exercise(
-    "Exercise 4 (an input that catches all)",
+    "Exercise 1 (an input that catches all)",
     f"D = {COLUMNS}",
     "each of the 5 errors",
     "off by 1 % or more",
@@ -194,7 +94,7 @@ def _table(value, name: str, axes: int) -> Tensor:
     return table
 
 
-# Exercise 5
+# Exercise 2: a backward pass of one's own
 
 
 def _replaced(backward: Callable) -> Callable:
@@ -263,7 +163,7 @@ FUNCTION = {
 }
 
 
-@exercise("Exercise 5 (RMSNorm, forward and back)")
+@exercise("Exercise 2 (RMSNorm, forward and back)")
 def rms_norm_function(student) -> None:
     """student: a torch.autograd.Function of (x, weight, eps)."""
     if not (isinstance(student, type) and issubclass(student, torch.autograd.Function)):
@@ -313,57 +213,118 @@ def _function_case(*shape: int) -> dict:
     return {"x": draw(*shape, seed=2) + 0.5, "weight": gains(shape[-1]), "eps": EPS}
 
 
-# Exercise 6
+# Exercise 3: what gets through
 
 
-SOFTMAX = {
-    "the second term is missing: every logit moves every probability.": lambda dp, p: p * dp,
-    "p (1 - p) is the diagonal only; the other probabilities move, too.": lambda dp, p: (
-        p * (1 - p) * dp
+ACROSS = {
+    "it is divided by r, not multiplied.": R,
+    "1/r is missing: it stands before the bracket.": sympy.Integer(1),
+    "divide by r once, not by its square.": 1 / R**2,
+    "for a vector across, xhat^T z is 0: the second term gives nothing.": sympy.Integer(0),
+}
+ALONG = {
+    "that holds for eps = 0 only: here the mean of xhat^2 is a little below 1.": sympy.Integer(0),
+    "1/r stands before the bracket, too.": EPSILON / R**2,
+    "one power of r is missing: 1 - mean(xhat^2) is eps / r^2, and 1/r stands before it.": (
+        EPSILON / R
     ),
-    "the sum belongs inside the bracket, times p_i.": lambda dp, p: p * dp - _weighted(dp, p),
-    "the sum is weighted: of p_j dp_j, not of dp_j.": lambda dp, p: (
-        p * (dp - dp.sum(-1, keepdim=True))
+    "one power of r too many: eps / r^2 is left in the bracket, and 1/r stands before it.": (
+        EPSILON / R**4
     ),
-    "the weights p_j add up to 1 already; no further 1/D.": lambda dp, p: (
-        p * (dp - _weighted(dp, p) / p.shape[-1])
-    ),
-    "the p_i before the bracket is missing.": lambda dp, p: dp - _weighted(dp, p),
-    "that is the backward pass of the logarithm of a softmax.": lambda dp, p: (
-        dp - p * dp.sum(-1, keepdim=True)
-    ),
-    "the sign of the second term.": lambda dp, p: p * (dp + _weighted(dp, p)),
-    "the sign of the whole: p (dp - sum), not p (sum - dp).": lambda dp, p: (
-        p * (_weighted(dp, p) - dp)
-    ),
-    "the sum runs along the row (axis -1), not over the rows.": lambda dp, p: (
-        p * (dp - (p * dp).sum(0))
-    ),
-    "the sum runs over the whole batch; each row has its own.": lambda dp, p: (
-        p * (dp - (p * dp).sum())
-    ),
-    "p - dp is the gradient of a cross-entropy that contains the softmax.": lambda dp, p: p - dp,
-    "these are probabilities already; no second softmax.": lambda dp, p: gradients.softmax_backward(
-        dp, p
-    )[0],
+    "that is the part that is taken away; asked is what is left.": (R**2 - EPSILON) / R**3,
+    "that is across; along xhat the second term takes nearly all.": 1 / R,
+    "the mean of xhat^2 is (r^2 - eps) / r^2, not r^2 - eps.": (1 - R**2 + EPSILON) / R,
+    "the mean of x^2 is r^2 - eps, not r^2 + eps: eps is a part of r^2.": -EPSILON / R**3,
 }
 
 
-def _weighted(dp: Tensor, p: Tensor) -> Tensor:
-    return (p * dp).sum(-1, keepdim=True)
+@exercise("Exercise 3 (across and along)")
+def eigenvalues(student: tuple) -> None:
+    """student: (across, along), in r and eps."""
+    across, along = parts(student, "across", "along")
+    if is_value(across, EPSILON / R**3):
+        raise Slip("across comes first, then along: that is the other way round.")
+    expect(across, 1 / R, {f"across: {text}": v for text, v in ACROSS.items()}, "across")
+    expect(along, EPSILON / R**3, {f"along: {text}": v for text, v in ALONG.items()}, "along")
 
 
-def _softmax_dx(dp: Tensor, p: Tensor) -> Tensor:
-    return p * (dp - _weighted(dp, p))
+# Exercise 4: a step that does not depend on the length
 
 
-@exercise("Exercise 6 (softmax, backward)")
-def softmax_backward(student: Callable) -> None:
-    """student(dp, p) -> dx; the rows of p sum to 1."""
-    cases = [_softmax_case(4, 4), _softmax_case(2, 9)]
-    student = forbid(student, "autograd", "normlib", "softmax", largest=80)  # 9 x 9 is more
-    calls(student, _softmax_dx, *cases, slips=SOFTMAX, what="dx")
+def fitted(x: Tensor, dx: Tensor, rate: float) -> Tensor:
+    return x - rate * mean(x.square()) * dx
 
 
-def _softmax_case(*shape: int) -> dict:
-    return {"dp": draw(*shape, seed=4), "p": draw(*shape, seed=5).softmax(-1)}
+def with_factor(factor: Callable) -> Callable:
+    """The answer whose step is multiplied by something else than the mean square."""
+    return lambda x, dx, rate: x - rate * factor(x) * dx
+
+
+def size(x: Tensor) -> Tensor:
+    return mean(x.square()).sqrt()
+
+
+def at_the_old_length(x, dx, rate):
+    moved = x - rate * dx
+    return moved * size(x) / size(moved)
+
+
+def brought_back(x, dx, rate):
+    moved = fitted(x, dx, rate)
+    return moved * size(x) / size(moved)
+
+
+STEP = {
+    "that is the plain step: it does not look at the size of the row.": with_factor(lambda x: 1),
+    "one power too few: the gradient is c times shorter AND the way c times longer.": (
+        with_factor(size)
+    ),
+    "one power too many: the square of the size is enough.": with_factor(lambda x: size(x) ** 3),
+    "the wrong way round: a longer row needs a longer step.": with_factor(lambda x: size(x) ** -2),
+    "the wrong way round, and one power too few.": with_factor(lambda x: 1 / size(x)),
+    "D is missing: for a root mean square of 1 that is D times the plain step.": (
+        with_factor(lambda x: x.square().sum(-1, keepdim=True))
+    ),
+    "that is the length in the place of the mean square.": (
+        with_factor(lambda x: x.norm(dim=-1, keepdim=True))
+    ),
+    "one size for the whole batch; each row has its own.": with_factor(lambda x: x.square().mean()),
+    "each entry has its own factor there; the mean square is one number a row.": (
+        with_factor(lambda x: x.square())
+    ),
+    "that is the variance: RMSNorm subtracts no mean.": (
+        with_factor(lambda x: x.var(-1, correction=0, keepdim=True))
+    ),
+    "that is the row of size 1 with the gradient of the old row; its own is r times as long.": (
+        lambda x, dx, rate: x / size(x) - rate * dx
+    ),
+    "the sign: the step goes against the gradient.": with_factor(lambda x: -(size(x) ** 2)),
+    "that is the step alone; return the row after it.": (
+        lambda x, dx, rate: -rate * size(x) ** 2 * dx
+    ),
+    "that is the row of size 1 after its step; go back to the old length.": (
+        lambda x, dx, rate: x / size(x) - rate * size(x) * dx
+    ),
+    "the plain step, brought back to the old length: it turns the row as far as before.": (
+        at_the_old_length
+    ),
+    "the right step, but brought back to the old length; it lands a little farther out.": (
+        brought_back
+    ),
+    "divided by the gradient's own size: near the goal the step has to become short.": (
+        lambda x, dx, rate: x - rate * size(x) * dx / size(dx)
+    ),
+}
+
+
+@exercise("Exercise 4 (a step that suits every row)", "root mean square of 1")
+def step(student: Callable) -> None:
+    """student(x, dx, rate) -> the rows after the step."""
+    cases = [_step_case(3, 5, rate=0.1), _step_case(2, 3, 7, rate=0.03)]
+    student = forbid(student, "autograd", "normlib")
+    calls(student, fitted, *cases, slips=STEP, what="the row")
+
+
+def _step_case(*shape: int, rate: float) -> dict:
+    each = torch.linspace(0.2, 4.0, shape[-2])[:, None]  # the rows have different sizes
+    return {"x": each * draw(*shape, seed=4), "dx": draw(*shape, seed=5), "rate": rate}

@@ -5,71 +5,22 @@ import sympy
 import torch
 
 from normcourse.checks import checking_gradients as check
-from tests.course.solutions import every_slip
+from tests.course.solutions import load, wrong_answers_are_named
 
-h, f1, f2, f3, A, B = sympy.symbols("h f1 f2 f3 A B", positive=True)
+SOLVED = load("04a_checking_gradients")
+r, eps = sympy.symbols("r eps", positive=True)
 
 
 def mean(t):
     return t.mean(-1, keepdim=True)
 
 
-CENTRAL_ERROR = {
-    "forward": (h * f2 / 2, "the forward difference's"),
-    "even": (h**2 * f2 / 2, "the even terms cancel"),
-    "a third": (h**2 * f3 / 3, "comes twice"),
-    "a twelfth": (h**2 * f3 / 12, "divided by 2 h"),
-    "cubed": (h**3 * f3 / 6, "one power goes"),
-    "not divided": (h**3 * f3 / 3, "still to be divided"),
-    "sign": (-(h**2) * f3 / 6, "the sign"),
-    "whole": (f1 + h**2 * f3 / 6, "the difference itself"),
-    "no 6": (h**2 * f3, "the 6 is missing"),
-    "half": (h**2 * f3 / 2, "3! = 6"),
-    "order alone": (h**2, "the error is off by"),
-}
-third = sympy.Rational(1, 3)
-BEST_STEP = {
-    "forward": (sympy.sqrt(B / A), "the forward difference's"),
-    "no 2": ((B / A) ** third, "the 2 is missing"),
-    "square root": ((B / A / 2) ** sympy.Rational(1, 2), "the root is the third"),
-    "no root": (B / (2 * A), "the third root is missing"),
-    "upside down": ((2 * A / B) ** third, "upside down"),
-    "upside down, no 2": ((A / B) ** third, "upside down, and"),
-    "2 above": ((2 * B / A) ** third, "the 2 belongs below"),
-    "fourth root": ((B / (2 * A)) ** sympy.Rational(1, 4), "add up to 3"),
-    "the error": (3 * A * (B / (2 * A)) ** (2 * third), "that is the error"),
-    "a number": (1e-5, "the step is off by"),
-}
-
-
 def analytic(x, w, eps):
     return w * x / torch.sqrt(mean(x * x) + eps)
 
 
-def mean_of_norm(x):
-    return torch.linalg.norm(x, dim=-1, keepdim=True) ** 2 / x.shape[-1]
-
-
-ANALYTIC = {
-    "abs": (lambda x, w, e: w * x / torch.sqrt(mean(x.abs() ** 2) + e), "abs() is real"),
-    "norm": (lambda x, w, e: w * x / torch.sqrt(mean_of_norm(x) + e), "abs() is real"),
-    "conj": (lambda x, w, e: w * x / torch.sqrt(mean((x.conj() * x).real) + e), "abs() is real"),
-    "numerator": (lambda x, w, e: w * x / torch.sqrt(mean(x.real**2) + e), "only the numerator"),
-    "real": (lambda x, w, e: analytic(x.real, w, e) + 0j, "without .real"),
-    "real alone": (lambda x, w, e: analytic(x.real, w, e), "without .real"),
-    "no gain": (lambda x, w, e: analytic(x, 1.0, e), "the gain is missing"),
-    "no eps": (lambda x, w, e: analytic(x, w, 0.0), "eps is missing"),
-    "eps outside": (lambda x, w, e: w * x / (mean(x * x) ** 0.5 + e), "inside the root"),
-    "sum": (
-        lambda x, w, e: w * x / torch.sqrt((x * x).sum(-1, keepdim=True) + e),
-        "not their sum",
-    ),
-    "one for all": (lambda x, w, e: w * x / torch.sqrt((x * x).mean() + e), "for each row"),
-}
-
-
 def function(dx=None, dw=None, count=3, forward=analytic):
-    """An answer to exercise 5; dx and dw are made of dy, g, xhat, r, w."""
+    """An answer to exercise 2; dx and dw are made of dy, g, xhat, r, w."""
     of_x = dx or (lambda dy, g, xhat, r, w: (g - xhat * mean(g * xhat)) / r)
     of_w = dw or (lambda dy, g, xhat, r, w: (dy * xhat).flatten(0, -2).sum(0))
 
@@ -146,52 +97,6 @@ def _without_eps(g, x):
     return (g - x / r * mean(g * x / r)) / r
 
 
-def total(dp, p):
-    return (p * dp).sum(-1, keepdim=True)
-
-
-def by_matrix(dp, p):
-    matrix = torch.diag_embed(p) - p[..., None] * p[..., None, :]
-    return (matrix @ dp[..., None])[..., 0]
-
-
-def by_a_matrix_a_row(dp, p):
-    rows = [(torch.diag(row) - torch.outer(row, row)) @ g for g, row in zip(dp, p, strict=True)]
-    return torch.stack(rows)
-
-
-SOFTMAX = {
-    "matrix": (by_matrix, "at most 80 at a time"),
-    "matrix a row": (by_a_matrix_a_row, "at most 80 at a time"),
-    "diagonal": (lambda dp, p: p * dp, "the second term is missing"),
-    "p (1 - p)": (lambda dp, p: p * (1 - p) * dp, "the diagonal only"),
-    "sum outside": (lambda dp, p: p * dp - total(dp, p), "inside the bracket"),
-    "unweighted": (lambda dp, p: p * (dp - dp.sum(-1, keepdim=True)), "the sum is weighted"),
-    "no p": (lambda dp, p: dp - total(dp, p), "before the bracket is missing"),
-    "log": (lambda dp, p: dp - p * dp.sum(-1, keepdim=True), "logarithm of a softmax"),
-    "mean": (lambda dp, p: p * (dp - mean(p * dp)), "no further 1/D"),
-    "sign": (lambda dp, p: p * (dp + total(dp, p)), "sign of the second term"),
-    "other sign": (lambda dp, p: p * (total(dp, p) - dp), "the sign of the whole"),
-    "axis 0": (lambda dp, p: p * (dp - (p * dp).sum(0)), "not over the rows"),
-    "whole batch": (lambda dp, p: p * (dp - (p * dp).sum()), "over the whole batch"),
-    "cross-entropy's": (lambda dp, p: p - dp, "cross-entropy"),
-    "softmax again": (lambda dp, p: p.softmax(-1) * dp, "without softmax"),
-}
-SLIPS = {
-    check.central_error: CENTRAL_ERROR,
-    check.best_step: BEST_STEP,
-    check.analytic_rms_norm: ANALYTIC,
-    check.rms_norm_function: FUNCTION,
-    check.softmax_backward: SOFTMAX,
-}
-
-
-@every_slip(SLIPS)
-def test_a_wrong_answer_is_told_its_slip(check_, answer, message):
-    verdict = check_(answer)
-    assert verdict.startswith("[x]") and message in verdict
-
-
 DY = [[1.0, -2.0, 0.5], [3.0, 1.0, -1.0]]
 X = [[2.0, -1.0, 3.0], [0.5, 4.0, -2.0]]
 W = [0.5, 2.0, 3.0]
@@ -242,27 +147,81 @@ def test_another_class_is_right(answer):
     assert check.rms_norm_function(answer).startswith("[ok]")
 
 
-def by_stack(dp, p):
-    """Both parts in one tensor, which is twice as large as p."""
-    own, others = torch.stack([p * dp, -p * total(dp, p)])
-    return own + others
+EIGENVALUES = {
+    "no eps": ((1 / r, 0), "along: that holds for eps = 0 only"),
+    "swapped": ((eps / r**3, 1 / r), "across comes first"),
+    "squared": ((1 / r, eps / r**2), "1/r stands before the bracket, too"),
+    "one power": ((1 / r, eps / r), "one power of r is missing"),
+    "power too many": ((1 / r, eps / r**4), "one power of r too many"),
+    "what is taken": ((1 / r, 1 / r - eps / r**3), "the part that is taken away"),
+    "the same twice": ((1 / r, 1 / r), "along: that is across"),
+    "r": ((r, eps / r**3), "across: it is divided by r"),
+    "one": ((1, eps / r**3), "across: 1/r is missing"),
+    "a projection": ((0, eps / r**3), "across: for a vector across"),
+    "r squared": ((1 / r**2, eps / r**3), "across: divide by r once"),
+    "one alone": (1 / r, "expected a tuple (across, along)"),
+}
 
 
-def by_einsum(dp, p):
-    return torch.addcmul(p * dp, p, -torch.einsum("ni,ni->n", p, dp)[:, None])
+def rms(x):
+    return mean(x.square()).sqrt()
 
 
-def row_by_row(dp, p):
-    return torch.stack([q * (d - q @ d) for d, q in zip(dp, p, strict=True)])
+def times(factor):
+    return lambda x, dx, rate: x - rate * factor(x) * dx
 
 
-@pytest.mark.parametrize("answer", [by_stack, by_einsum, row_by_row])
-def test_another_backward_pass_of_softmax_is_right(answer):
-    assert check.softmax_backward(answer).startswith("[ok]")
+def kept_length(x, dx, rate):
+    moved = x - rate * dx
+    return rms(x) * moved / rms(moved)
+
+
+STEP = {
+    "plain": (times(lambda x: 1), "that is the plain step"),
+    "one power": (times(rms), "one power too few"),
+    "three powers": (times(lambda x: rms(x) ** 3), "one power too many"),
+    "divided": (times(lambda x: 1 / mean(x.square())), "the wrong way round: a longer row"),
+    "divided once": (times(lambda x: 1 / rms(x)), "the wrong way round, and one power"),
+    "sum of squares": (times(lambda x: (x * x).sum(-1, keepdim=True)), "D is missing"),
+    "length": (times(lambda x: x.norm(dim=-1, keepdim=True)), "that is the length in the place"),
+    "whole batch": (times(lambda x: x.square().mean()), "each row has its own"),
+    "entries": (times(lambda x: x**2), "each entry has its own factor"),
+    "variance": (times(lambda x: x.var(-1, correction=0, keepdim=True)), "that is the variance"),
+    "size 1, old gradient": (lambda x, dx, rate: x / rms(x) - rate * dx, "its own is r times"),
+    "right, then back": (
+        lambda x, dx, rate: rms(x) * (lambda y: y / rms(y))(x - rate * mean(x * x) * dx),
+        "brought back to the old length; it",
+    ),
+    "uphill": (lambda x, dx, rate: x + rate * mean(x * x) * dx, "the sign"),
+    "the step": (lambda x, dx, rate: -rate * mean(x * x) * dx, "the step alone"),
+    "size 1": (lambda x, dx, rate: x / rms(x) - rate * rms(x) * dx, "the row of size 1"),
+    "kept length": (kept_length, "brought back to the old length"),
+    "unit gradient": (
+        lambda x, dx, rate: x - rate * rms(x) * dx / rms(dx),
+        "near the goal the step has to become short",
+    ),
+    "no keepdim": (lambda x, dx, rate: x - rate * x.square().mean(-1) * dx, "your code raised"),
+    "in place": (lambda x, dx, rate: x.sub_(rate * mean(x * x) * dx), "x was changed in place"),
+}
+
+test_a_wrong_answer_is_named = wrong_answers_are_named(
+    {
+        check.rms_norm_function: FUNCTION,
+        check.eigenvalues: EIGENVALUES,
+        check.step: STEP,
+    }
+)
 
 
 def test_unusual_right_answers_are_right():
-    assert check.central_error(sympy.Symbol("f3") * sympy.Symbol("h") ** 2 / 6).startswith("[ok]")
-    assert check.best_step((4 * B / (8 * A)) ** third).startswith("[ok]")
     tensors = [torch.tensor(part) for part in (DY, X, W)]
     assert check.revealing_case(*tensors, torch.tensor(0.5)).startswith("[ok]")
+    assert check.eigenvalues([r**-1, (1 - (r**2 - eps) / r**2) / r]).startswith("[ok]")
+
+    def polar(x, dx, rate):
+        """The row as its size and its direction."""
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        return x - rate * dx * length**2 / x.shape[-1]
+
+    assert check.step(polar).startswith("[ok]")
+    assert SOLVED["my_step"] is not polar

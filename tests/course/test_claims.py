@@ -132,6 +132,34 @@ def test_A82_with_one_feature_dyt_can_be_all_that_rms_norm_is():
     assert torch.allclose(steep, rms(x)) and torch.equal(rms(x).round(), x.sign())
 
 
+def test_A46_A47_two_directions():
+    x, z = draw(2, 9999, 3, seed=20)
+    lengths = torch.stack([x.norm(dim=1), z.norm(dim=1)])
+    apart = (x / lengths[0, :, None] - z / lengths[1, :, None]).norm(dim=1)
+    rows_apart = (x - z).norm(dim=1)
+    assert (apart <= 2).all()
+    assert (apart <= (1 + 1e-12) * rows_apart / lengths.mean(0)).all()  # EQ-UNIT-BOUND
+    assert (apart <= (1 + 1e-12) * rows_apart / lengths.amin(0)).all()  # twice less than is said
+    assert (apart > 0.99 * rows_apart / lengths.mean(0)).any()
+
+
+def test_A48_steepest_at_0():
+    eps = 1e-5
+    first, second = 1e-4 * draw(2, 9999, 6, seed=19)
+
+    def norm(v):
+        return functional.rms_norm(v, (6,), None, eps)
+
+    slopes = measures.lipschitz_estimate(norm, first, second)
+    assert 0.95 * eps**-0.5 < slopes <= eps**-0.5
+    far = first / first.norm(dim=1, keepdim=True)  # without eps, at the distance 1 from 0
+    shifted = (first + second) / (first + second).norm(dim=1, keepdim=True)
+    slopes = measures.lipschitz_estimate(
+        lambda v: functional.rms_norm(v, (6,), None, 0.0), far, shifted
+    )
+    assert slopes <= (1 + 1e-12) * 6**0.5
+
+
 def test_A87_compare_at_equal_scale():
     x = draw(16)
     rho = x.square().mean().sqrt()

@@ -28,7 +28,6 @@ NOT_EVALUATED = {
 }
 # Within lines: what a letter is set to, where one would take it for a statement.
 SETTINGS = {
-    "04a complex-why": {"f(x) = x^{2}": "an example"},
     "05 derive-solution": {
         r"y = \sqrt{D}": "a constant solution, or the place of one",
         r"y = -\sqrt{D}": "a constant solution, or the place of one",
@@ -159,7 +158,7 @@ def column_of_two(draw):
     return centred(leaf(draw(2)), 1.0, draw(2))
 
 
-@lines("01a steep-derive", "04b steep-derive", "solutions/01a ex2")
+@lines("01a steep-derive", "solutions/01a ex2")
 def equal_numbers(draw):
     return {"varepsilon": EPS, "r": EPS**0.5, "s": EPS**0.5}
 
@@ -206,11 +205,6 @@ def rms_norm_row(draw):
     return divided(leaf(draw(D)), draw(D), draw(D))
 
 
-@lines("04b failure-why")
-def rms_norm_row_without_gain(draw):
-    return divided(leaf(draw(D)), torch.ones(D).double(), draw(D))
-
-
 @lines("04 failure-why")
 def row_with_a_target(draw):
     x, w, t = leaf(draw(D)), draw(D), draw(D)
@@ -245,12 +239,12 @@ def row_without_eps(draw):
     return there | {"rho": there["r"], "c": others}
 
 
-@lines(r"04b spectrum-derive $J v = \frac{1}{r} (v")
+@lines(r"04a spectrum-derive $J v = \frac{1}{r} (v")
 def rms_norm_jacobian_times_any_row(draw):
     return rms_norm_jacobian(draw) | {"v": draw(D)}
 
 
-@lines("04b spectrum-derive", "04b ex1", "solutions/04b ex1")
+@lines("04a spectrum-derive", "04a ex3", "solutions/04a ex3")
 def rms_norm_jacobian(draw):
     there = divided(leaf(draw(D)), draw(D), draw(D))
 
@@ -262,12 +256,6 @@ def rms_norm_jacobian(draw):
     across = across - hatx * (hatx @ across) / (hatx @ hatx)
     matrices = {"J": torch.autograd.functional.jacobian(norm, x), "I": torch.eye(D).double()}
     return there | matrices | {"v": across}
-
-
-@lines("04b steep-derive")
-def row_that_keeps_away(draw):
-    x = draw(D)
-    return {"x": x, "r": x.square().mean().sqrt(), "D": D, "R": 0.7 * x.norm()}
 
 
 # Unit vectors
@@ -289,14 +277,7 @@ def perturbed(draw):
     return {"x": x, "Delta": step, "h": h, "p": p} | rest
 
 
-@lines("04b ex3", "04b bound-derive", "solutions/04b ex3")
-def two_directions(draw):
-    x, z = draw(2, D)
-    a, b = x.norm(), z.norm()
-    return {"x": x, "z": z, "a": a, "b": b, "u": x / a, "t": z / b, "R": torch.minimum(a, b)}
-
-
-@lines("04b again-derive")
+@lines("04a step-derive")
 def step_at_the_old_length(draw):
     x, d = draw(2, D)
     r = x.square().mean().sqrt()
@@ -506,7 +487,7 @@ def leaky_variance(draw):
     return {"a": 0.3, "n": 7, "v": 2 / (1.09 * 7), "q": 1.3}
 
 
-@lines("04a softmax-why", "04a softmax-derive", "05a derive-softmax")
+@lines("05a derive-softmax")
 @lines("solutions/05a ex2")
 def softmax(draw):
     x, dp = leaf(draw(D)), draw(D)
@@ -886,27 +867,16 @@ def polynomial(draw, degree):
     return {"f()": f, "f": f(x), "x": x, "h": 0.3, "dots": 0.0, "i": 1j}
 
 
-@lines("04a ex1", "04a complex-why", r"04a steps-derive $\frac{f(x + h) - f(x - h)}")
+@lines("04a complex-why", "04a steps-derive")
 def polynomial_of_degree_three(draw):
     """All that the dots stand for is 0."""
     return polynomial(draw, 3)
-
-
-@lines(r"04a steps-derive $\frac{f(x + h) - f(x)}")
-def polynomial_of_degree_two(draw):
-    return polynomial(draw, 2)
 
 
 @lines("04a steps-derive")
 def best_step(draw):
     a, b = positive(draw, 2)
     return {"A": a, "B": b, "m": 3, "h": (b / (3 * a)) ** (1 / 4)}
-
-
-@lines("solutions/04a ex2")
-def best_step_of_the_central_difference(draw):
-    a, b = positive(draw, 2)
-    return {"A": a, "B": b, "h": (b / (2 * a)) ** (1 / 3)}
 
 
 # Slides alone

@@ -27,8 +27,7 @@ PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("04 collect-derive", r"\frac{(8, -1, 6, -5)}{9}", r"\frac{(8, 1, 6, -5)}{9}", BLOCK),
     ("04a steps-derive", r"\frac{h^{2}}{6} f'''", r"\frac{h^{2}}{3} f'''", BLOCK),
     ("04 product-derive", r"+ \frac{1}{D^{2}}", r"- \frac{1}{D^{2}}", BLOCK),  # of a term that is 0
-    ("04b spectrum-derive", r"J v = \frac{1}{r} (v - ", r"J v = \frac{1}{r} (v + ", LINE),
-    ("04b steep-derive", r"\leq \frac{\sqrt{D}}{R}", r"\geq \frac{\sqrt{D}}{R}", BLOCK),
+    ("04a spectrum-derive", r"J v = \frac{1}{r} (v - ", r"J v = \frac{1}{r} (v + ", LINE),
     ("05 derive-solution", r"= \frac{x}{\rho} + C", r"= -\frac{x}{\rho} + C", BLOCK),
     ("06 derive-bernoulli", r"v = \frac{x^{2}}{D} + C", r"v = \frac{x^{2}}{D} - C", BLOCK),
     ("06a start-why", r"= \frac{1}{18}", r"= \frac{1}{16}", BLOCK),
