@@ -147,6 +147,10 @@ def complete(
     cases = list(cases)
     done = [result.case for result in record["results"]]
     left = [case for case in cases if case.key() not in done]
+    print(
+        f"{len(cases)} cases, {len(cases) - len(left)} of them measured. This stops after "
+        f"{minutes:g} minutes, and the same command goes on."
+    )
     stop = time.monotonic() + 60 * minutes
     with tqdm(total=len(cases), initial=len(cases) - len(left), unit="case", disable=None) as bar:
         for case in left:

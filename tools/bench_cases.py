@@ -140,6 +140,7 @@ def _has_compiler(absent: dict[str, str]) -> bool:
         or shutil.which("c++")
         or shutil.which("g++")
         or shutil.which("clang++")
+        or shutil.which("cl")
     ):
         return True
     absent["compile"] = "no C++ compiler"

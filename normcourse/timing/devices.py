@@ -28,6 +28,7 @@ class Cpu:
     """
 
     name = "cpu"
+    kernel_reads = 2  # tensors that kernel_copy reads for the one that it writes
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         self.clock = clock or time.perf_counter
@@ -37,8 +38,16 @@ class Cpu:
     def cache(self) -> Cache:
         return host_cache()
 
+    def peak_bytes_per_s(self) -> float | None:
+        """No program can ask a host for it."""
+        return None
+
     def copy(self, destination: Tensor, source: Tensor) -> None:
         destination.copy_(source)
+
+    def kernel_copy(self, destination: Tensor, *sources: Tensor) -> None:
+        """The other copy: it reads two tensors and writes one, for writing costs more."""
+        torch.add(*sources, out=destination)
 
     def empty(self) -> None:
         """The call that does nothing: what it takes is the harness itself."""
@@ -76,6 +85,7 @@ class Cuda:
     """
 
     name = "cuda"
+    kernel_reads = 1
     LONGEST_WAIT = 200_000_000  # cycles: about 0.1 s
 
     def __init__(
@@ -91,7 +101,19 @@ class Cuda:
         return Cache(self.driver.get_device_properties(self.place).L2_cache_size, "L2")
 
     def copy(self, destination: Tensor, source: Tensor) -> None:
+        """The driver's own copy, on some cards slower than a kernel's."""
         destination.copy_(source)
+
+    def kernel_copy(self, destination: Tensor, *sources: Tensor) -> None:
+        """A kernel that reads each number once and writes it once."""
+        torch.neg(*sources, out=destination)
+
+    def peak_bytes_per_s(self) -> float | None:
+        """The maker's: two transfers a clock on every line of the bus; None: it does not tell."""
+        told = self.driver.get_device_properties(self.place)
+        kilohertz = getattr(told, "memory_clock_rate", 0)
+        lines = getattr(told, "memory_bus_width", 0)
+        return 2 * 1e3 * kilohertz * lines / 8 or None
 
     def empty(self) -> None:
         """A kernel that waits for no cycle: what it takes is one launch."""

@@ -40,7 +40,7 @@ def measure(
     what: str = "",
     case: Mapping[str, object] | None = None,
 ) -> Result:
-    """Time candidates against each other, against a copy of the same bytes and an empty call.
+    """Time candidates against each other, two copies of the same bytes and an empty call.
 
     Args:
         candidates: name: f; each is called as f(*inputs) and returns a tensor or a tuple of them.
@@ -91,6 +91,7 @@ def measure(
         seed=seed,
         moved_bytes=moved_bytes,
         entry=timed_pass(next(iter(candidates.values()))),
+        peak_bytes_per_s=device.peak_bytes_per_s(),
         conditions=conditions(device.name),
         seen=list(device.flags),
         outputs={name: _output(name, samples[name][-1], judge) for name in candidates},
@@ -145,6 +146,7 @@ def _all_turns(
     turn = itertools.count()
     turns = {name: _turns(candidate, sets, turn) for name, candidate in candidates.items()}
     turns["copy"] = _copies(device, moved_bytes, cache)
+    turns["kernel copy"] = _kernel_copies(device, moved_bytes, cache)
     turns["empty"] = itertools.repeat(device.empty)
     return turns
 
@@ -164,6 +166,16 @@ def _copies(device: Cpu | Cuda, moved_bytes: int, cache: str) -> Iterator[Callab
     count = sets_needed(moved_bytes, device.cache().nbytes, cache)
     calls = [partial(device.copy, source.clone(), source.clone()) for _ in range(count)]
     return itertools.cycle(calls)
+
+
+def _kernel_copies(device: Cpu | Cuda, moved_bytes: int, cache: str) -> Iterator[Callable]:
+    """As many bytes, moved by a kernel that computes; on some cards it beats their own copy."""
+    parts = device.kernel_reads + 1
+    each = max(1, moved_bytes // parts // 4)
+    numbers = torch.zeros(each, dtype=torch.float32, device=device.place)
+    count = sets_needed(moved_bytes, device.cache().nbytes, cache)
+    sets = [[numbers.clone() for _ in range(parts)] for _ in range(count)]
+    return itertools.cycle([partial(device.kernel_copy, *own) for own in sets])
 
 
 def _round(

@@ -10,6 +10,7 @@ from normcourse.timing.records import load_record
 from normcourse.timing.results import Result
 
 OWN = "own"  # the folder in records/ that `make bench` fills and the lab never writes over
+PASSES = ("forward", "backward", "forward+backward")  # the last that was timed is shown
 SEVERAL = ("all", "rsqrt")  # what compares several functions
 
 
@@ -39,7 +40,7 @@ class Shown:
         """Size, dtype, allocator and pass of the figures.
 
         That is what was measured first; memory whose pages are there, if that
-        was measured; forward and backward in one call, or the backward.
+        was measured; forward and backward in one call, or the backward, or the forward.
         """
         single = [r.case for r in self.record["results"] if r.case["op"] not in SEVERAL]
         if not single:
@@ -47,25 +48,34 @@ class Shown:
                 f"{self.name} holds no norm on its own yet: let make bench go on where it stopped."
             )
         allocators = {case["allocator"] for case in single}
-        passes = {case["pass"] for case in single}
+        passes = [case["pass"] for case in single]
         return {
             "tokens": single[0]["tokens"],
             "hidden": single[0]["hidden"],
             "dtype": single[0]["dtype"],
             "allocator": "warm" if "warm" in allocators else single[0]["allocator"],
-            "pass": "forward+backward" if "forward+backward" in passes else "backward",
+            "pass": max(passes, key=PASSES.index),
         }
 
     def find(self, op: str, **other) -> Result | None:
         """One function's measurement at the figures' settings or at others; None: there is none.
 
-        On an idle machine, unless `load` names another one.
+        On an idle machine, unless `load` names another one. `way` is the record's "pass".
         """
+        if "way" in other:
+            other["pass"] = other.pop("way")
         case = {"load": None} | self.settings | {"op": op} | other
         for result in self.record["results"]:
             if all(result.case.get(name) == value for name, value in case.items()):
                 return result
         return None
+
+    def has(self, op: str, contender: str, **other) -> bool:
+        """Say whether a lesson can show this contender of this function, at these settings."""
+        if all(result.case["op"] in SEVERAL for result in self.record["results"]):
+            return False
+        found = self.find(op, **other)
+        return found is not None and contender in found.samples
 
     def need(self, op: str, **other) -> Result:
         """As find; RecordError if there is none."""

@@ -136,6 +136,11 @@ class Host(Cpu):
         self._copies += 1
         self._now += (1 + 0.05 * math.sin(self._copies)) * (self.start + moved / self.bandwidth)
 
+    def kernel_copy(self, destination: Tensor, *sources: Tensor) -> None:
+        super().kernel_copy(destination, *sources)
+        moved = (1 + len(sources)) * destination.numel() * destination.element_size()
+        self._now += self.start + moved / self.bandwidth
+
 
 class Driver(Device):
     """A Device by the names of torch.cuda that timing.Cuda uses."""
@@ -145,9 +150,9 @@ class Driver(Device):
         self.mark = mark
         self._aside = 0.0  # when another stream will be empty
 
-    def device(self, copy_s: float = 2e-5) -> Cuda:
-        """The real Cuda class on this driver."""
-        return _SimulatedCuda(self, copy_s)
+    def device(self, copy_s: float = 2e-5, kernel_copy_s: float | None = None) -> Cuda:
+        """The real Cuda class on this driver, whose copies take so many seconds."""
+        return _SimulatedCuda(self, copy_s, copy_s if kernel_copy_s is None else kernel_copy_s)
 
     def candidate(self, seconds: float, host_s: float | None = None) -> Callable:
         """x + 1, with a kernel of so many seconds, launched in so many of the host."""
@@ -183,14 +188,18 @@ class Driver(Device):
 
 
 class _SimulatedCuda(Cuda):
-    """Cuda on a Driver, which a copy keeps busy for copy_s seconds and which copies nothing."""
+    """Cuda on a Driver, which copies keep busy for so many seconds and which copies nothing."""
 
-    def __init__(self, driver: Driver, copy_s: float) -> None:
+    def __init__(self, driver: Driver, copy_s: float, kernel_copy_s: float) -> None:
         super().__init__(driver, driver.clock, place="cpu")
         self.copy_s = copy_s
+        self.kernel_copy_s = kernel_copy_s
 
     def copy(self, destination: Tensor, source: Tensor) -> None:
         self.driver.hold(self.copy_s)
+
+    def kernel_copy(self, destination: Tensor, *sources: Tensor) -> None:
+        self.driver.hold(self.kernel_copy_s)
 
 
 class _CudaEvent:

@@ -24,9 +24,10 @@ class Clock:
 class LoadedHost(timing.Cpu):
     """Times vary by 5 %, grow 1.7 times while another job runs, now and then 20 times."""
 
-    def __init__(self, seed, copy_s=1e-4):
+    def __init__(self, seed, copy_s=1e-4, kernel_copy_s=None):
         super().__init__(Clock())
         self.random, self.load, self.copy_s = random.Random(seed), 1.0, copy_s
+        self.kernel_copy_s = copy_s if kernel_copy_s is None else kernel_copy_s
 
     def work(self, seconds):
         if self.random.random() < 0.03:
@@ -36,6 +37,9 @@ class LoadedHost(timing.Cpu):
 
     def copy(self, destination, source):
         self.work(self.copy_s)
+
+    def kernel_copy(self, destination, *sources):
+        self.work(self.kernel_copy_s)
 
     def candidate(self, seconds):
         def call(x):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,6 +21,7 @@ import torch
 from normcourse import figures, timing
 from normcourse.timing import Output, Result
 from normcourse.timing.provenance import conditions
+from normcourse.timing.results import CONTROLS
 from normcourse.timing.simulated import Driver
 from tools import bench_cases
 from tools.bench_cases import Case
@@ -31,6 +33,7 @@ COURSE = ROOT / "notebooks/records"
 CARD = "Made-up card (only in tests)"
 SPEED = 1e12  # bytes a second of its copy
 TIMES = {"formula": 5.0, "torch": 1.25, "compile": 2.0, "fused": 1.5, "copy": 1.0, "empty": 0.01}
+TIMES["kernel copy"] = 1.1
 CELLS = ("records", "copy-speed", "predict-02", "predict-02-answer")
 CELLS += ("norms-figure", "norms-table")
 SIDE_CELLS = ("predict-01", "predict-01-answer", "count-mode", "count-function")
@@ -48,8 +51,10 @@ def made_up_result(case: Case) -> Result:
         names += [f"{op} {way}" if several else way for way in ways]
     seconds = case.moved_bytes() / SPEED
     samples = {}
-    for name in [*names, "copy", "empty"]:
-        copies = TIMES[name.split()[-1]] * (1.5 if name.startswith("dyt ") else 1.0)
+    for name in [*names, *CONTROLS]:
+        copies = TIMES[name if name in CONTROLS else name.split()[-1]] * (
+            1.5 if name.startswith("dyt ") else 1.0
+        )
         samples[name] = [seconds * copies * (1 + 0.001 * (i - 4)) for i in range(9)]
     return Result(
         what=case.title(),
@@ -62,6 +67,7 @@ def made_up_result(case: Case) -> Result:
         seed=0,
         moved_bytes=case.moved_bytes(),
         entry="plain call",
+        peak_bytes_per_s=3 * SPEED,
         conditions=conditions("cpu"),
         seen=[],
         outputs={name: Output(case.dtype, 1e-6) for name in names},
@@ -137,6 +143,56 @@ def test_a_readers_gpu_record_is_shown_first(records, monkeypatch):
     assert len(table.splitlines()) == 2 + 4
 
 
+@pytest.mark.parametrize("way", ["formula", "compile", "fused"])
+def test_the_lesson_runs_with_a_record_that_lacks_a_contender(records, monkeypatch, way):
+    """Without a C++ compiler nobody has `compile`; the others may be absent as well."""
+    record = made_up_record(single_cases())
+    record["results"] = [lacking(result, way) for result in record["results"]]
+    timing.save_record(records / "own/timing_gpu.json", record)
+    shown = run_cells(records.parent, monkeypatch)
+    assert f"the numbers below are yours, of {CARD}" in shown["records"]
+    assert f"{way} (not measured)" in shown["norms-figure"]
+    assert shown["norms-table"].count("–") == 4 + 2  # its own, and torch's of the two curves
+
+
+def lacking(result, way):
+    """The result without this contender."""
+    kept = [name for name in result.outputs if name != way]
+    samples = {name: result.samples[name] for name in [*kept, *CONTROLS]}
+    outputs = {name: result.outputs[name] for name in kept}
+    return replace(result, outputs=outputs, samples=samples, hosts=samples)
+
+
+HALF = {
+    "nothing yet": [],
+    "all at once, 128 x 512": [Case("all", "forward", 128, 512, "bfloat16")],
+    "one curve": [Case("dyt", "forward", 8192, 4096, "bfloat16")],
+    "the backward alone": [Case("layer_norm", "backward", 8192, 4096, "bfloat16")],
+}
+
+
+@pytest.mark.parametrize("cases", HALF.values(), ids=HALF)
+def test_a_record_that_was_stopped_early_waits_and_the_courses_is_shown(
+    records, monkeypatch, cases
+):
+    timing.save_record(records / "own/timing_gpu.json", made_up_record(cases))
+    shown = run_cells(records.parent, monkeypatch)
+    assert "measurements; stopped early: make bench goes on" in shown["records"]
+    assert "the numbers below are the course's, of CPU" in shown["records"]
+
+
+@pytest.mark.parametrize("way", ["forward", "forward+backward"])
+def test_one_small_case_is_a_record_to_show(records, monkeypatch, way):
+    cases = [Case(op, "forward", 128, 512, "bfloat16") for op in bench_cases.OPS]
+    if way != "forward":
+        cases += [Case(op, way, 128, 512, "bfloat16") for op in bench_cases.OPS]
+    timing.save_record(records / "own/timing_gpu.json", made_up_record(cases))
+    shown = run_cells(records.parent, monkeypatch)
+    assert "tokens: 128, hidden: 512" in shown["records"]
+    assert f"milliseconds, {way}" in shown["norms-table"]
+    assert len(shown["norms-table"].splitlines()) == 2 + 4
+
+
 def test_the_side_lesson_shows_it_too(records, monkeypatch):
     cases = list(bench_cases.gpu_cases("as it comes"))
     timing.save_record(records / "own/timing_gpu.json", made_up_record(cases))
@@ -169,7 +225,7 @@ def test_a_record_that_is_not_complete_says_what_to_do(records):
     shown = timing.find_records(records)[0]
     assert shown.find("layer_norm") is None
     with pytest.raises(timing.RecordError, match="does not hold layer_norm, forward yet"):
-        shown.need("layer_norm", **{"pass": "forward"})
+        shown.need("layer_norm", way="forward")
     timing.save_record(own, made_up_record([]))
     with pytest.raises(timing.RecordError, match="holds no norm on its own yet"):
         timing.find_records(records)[0].find("layer_norm")

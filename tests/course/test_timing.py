@@ -109,9 +109,9 @@ def test_arguments_that_make_no_measurement(settings, message):
         measured({"a": plus_one}, **settings)
 
 
-@pytest.mark.parametrize("names", [[], ["copy"], ["a", "empty"]])
+@pytest.mark.parametrize("names", [[], ["copy"], ["kernel copy"], ["a", "empty"]])
 def test_names_that_cannot_be(names):
-    with pytest.raises(ValueError, match="none named copy or empty"):
+    with pytest.raises(ValueError, match="none named copy or kernel copy or empty"):
         measured(dict.fromkeys(names, plus_one))
 
 
@@ -214,7 +214,7 @@ def test_the_table_shows_every_row_with_its_unit():
     text = str(
         measured({"a": host.candidate(2e-3)}, device=host, what="a title", moved_bytes=10**6)
     )
-    title, settings, head, a, copy, empty = text.splitlines()
+    title, settings, head, a, copy, kernel, empty = text.splitlines()
     assert (
         title == "a title"
         and "warm cache" in settings
@@ -222,11 +222,14 @@ def test_the_table_shows_every_row_with_its_unit():
     )
     assert "95 % interval" in head and "of copy" in head
     assert a.split()[:3] == ["a", "2.001", "ms"] and "50%" in a and "0.4998" in a
-    assert copy.startswith("copy") and "100%" in copy and empty.split()[:3] == ["empty", "1", "µs"]
+    assert copy.startswith("copy") and kernel.startswith("kernel copy")
+    assert "100%" in copy and "100%" in kernel and empty.split()[:3] == ["empty", "1", "µs"]
 
 
 def test_results_name_what_they_do_not_have():
     result = measured({"a": plus_one})
-    with pytest.raises(KeyError, match="'b' was not measured; there are a, copy, empty"):
+    with pytest.raises(
+        KeyError, match="'b' was not measured; there are a, copy, kernel copy, empty"
+    ):
         result.ratio("a", "b")
     assert measured({"a": plus_one}, rounds=10).compare("a", "copy") == "undecided"
