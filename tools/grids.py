@@ -241,24 +241,20 @@ for net in ("mlp", "post", "pre", "cnn", "residual"):
         tuning_seeds=tuple(whole.tuning_seeds),
     )
 
-# Lesson 00's eight nets again, half and twice as wide, for 100 steps
-for width_name, width in (("narrow", 32), ("wide", 128)):
+# Lesson 00's eight nets again for 100 steps: half and twice as wide, and with 10 layers, where one
+# repair is enough
+for name, change in (
+    ("narrow", {"width": 32}),
+    ("wide", {"width": 128}),
+    ("shallow", {"depth": 10}),
+):
     for place, shortcut in (("plain", False), ("shortcut", True)):
-        GRIDS[f"opening_{place}_{width_name}"] = grid(
+        GRIDS[f"opening_{place}_{name}"] = grid(
             NORMS,
-            {**OPENING, "shortcut": shortcut, "width": width},
+            OPENING | {"shortcut": shortcut} | change,
             ADAM | SGD | {"steps": 100},
             rates=OPENING_RATES,
         )
-
-# and with 10 layers, where one repair is enough
-for place, shortcut in (("plain", False), ("shortcut", True)):
-    GRIDS[f"opening_{place}_shallow"] = grid(
-        NORMS,
-        {**OPENING, "shortcut": shortcut, "depth": 10},
-        ADAM | SGD | {"steps": 100},
-        rates=OPENING_RATES,
-    )
 
 # Lesson 02: lesson 00's net with shortcuts, two pictures a step; narrower, wider, and for longer
 DEEP = OPENING | {"shortcut": True}

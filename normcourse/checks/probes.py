@@ -213,45 +213,7 @@ def _gradients(function: Callable, case: Mapping) -> dict[str, Tensor | None]:
     return dict(zip(asked, found, strict=True))
 
 
-# A network that is only to be looked at
-
-
-@contextlib.contextmanager
-def only_looked_at(net: nn.Module, advice: str = "only look at it") -> Iterator[None]:
-    """Raise Slip if the student's code leaves net otherwise than it was."""
-    before = _everything_of(net)
-    yield
-    after = _everything_of(net)
-    if list(after) != list(before):
-        raise Slip(f"the net was changed (its parts); {advice}.")
-    for what, value in before.items():
-        if not _equal(value, after[what]):
-            raise Slip(f"the net was changed ({what}); {advice}.")
-
-
-def _everything_of(net: nn.Module) -> dict[str, object]:
-    """{what: value}: modes, hooks, weights, buffers, requires_grad and gradients of all parts."""
-    found: dict[str, object] = {}
-    for name, module in net.named_modules():
-        part = f"of {name}" if name else "of the whole"
-        found[f"the kind {part}"] = type(module).__name__
-        found[f"train or eval {part}"] = int(module.training)
-        hooks = (
-            module._forward_hooks,
-            module._forward_pre_hooks,
-            module._backward_hooks,
-            module._backward_pre_hooks,
-        )
-        found[f"the hooks {part}"] = sum(map(len, hooks))
-    for name, parameter in net.named_parameters():
-        found[name] = parameter.detach().clone()
-        found[f"requires_grad of {name}"] = int(parameter.requires_grad)
-        found[f"the gradient of {name}"] = (
-            [] if parameter.grad is None else [parameter.grad.clone()]
-        )
-    for name, buffer in net.named_buffers():
-        found[name] = buffer.clone()
-    return found
+# A copy of a network
 
 
 def unshared(net: nn.Module, copied: nn.Module) -> None:

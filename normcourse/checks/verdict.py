@@ -27,7 +27,6 @@ In probes.py, for an answer that is a function:
     calls(student, reference, *cases, slips)           the same values in cases of different shapes
     same_gradients(student, reference, case, slips)    the same gradients: finds detach and no_grad
     used_by(student, x=x)                              names of torch's functions in one call
-    only_looked_at(net)                                a Slip if the net is not left as it was
     unshared(net, copied)                              a Slip if a copy shares weights with the net
     forbid(student, "autograd", "normlib", largest=64)    the student, but for these means
 Wrong answers that several checks name, as tables {what the check says: what earns it}:

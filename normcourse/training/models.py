@@ -242,7 +242,7 @@ def transformer(
         layers.append(Block(attention, norm, width, placement, skip_init=skip_init))
         layers.append(Block(feed_forward, norm, width, placement, skip_init=skip_init))
     layers.extend(_last(norm, width, placement))
-    return _init(nn.Sequential(*layers, _TokenMean(), nn.Linear(width, CLASSES)), "xavier", seed)
+    return _init(nn.Sequential(*layers, MiddleMean(), nn.Linear(width, CLASSES)), "xavier", seed)
 
 
 class _Rows(nn.Module):
@@ -261,7 +261,9 @@ class _Position(nn.Module):
         return x + self.weight
 
 
-class _TokenMean(nn.Module):
+class MiddleMean(nn.Module):
+    """(N, tokens or streams, width) -> (N, width)."""
+
     def forward(self, x: Tensor) -> Tensor:
         return x.mean(1)
 

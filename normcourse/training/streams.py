@@ -7,7 +7,7 @@ are copies of one, each branch reads one of them, writes into all, and no mixing
 import torch
 from torch import Tensor, nn
 
-from normcourse.training.models import Block, Norm, residual_mlp
+from normcourse.training.models import Block, MiddleMean, Norm, residual_mlp
 
 MIXINGS = ("identity", "free", "doubly_stochastic")
 OWN_STREAM = 5.0  # the logit of what a stream keeps: about 0.98 of itself at the start
@@ -74,13 +74,6 @@ class Copies(nn.Module):
         return x.unsqueeze(-2).expand(-1, self.streams, -1)
 
 
-class StreamMean(nn.Module):
-    """(N, streams, width) -> (N, width)."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.mean(-2)
-
-
 def streams_mlp(
     norm: Norm | None = None,
     *,
@@ -97,4 +90,4 @@ def streams_mlp(
     for number, block in enumerate(blocks_and_end[:depth]):
         assert isinstance(block, Block)
         mixed.append(MixedBlock(block, number, streams, mixing))
-    return nn.Sequential(first, Copies(streams), *mixed, StreamMean(), *blocks_and_end[depth:])
+    return nn.Sequential(first, Copies(streams), *mixed, MiddleMean(), *blocks_and_end[depth:])

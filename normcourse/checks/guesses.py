@@ -1,0 +1,39 @@
+"""What a lesson says to the guess of a predict cell."""
+
+from normcourse.checks.verdict import Slip, numbers, real
+
+
+def echo(guess, found) -> None:
+    """Print how far a guess of one number, or of several, was off; None prints nothing.
+
+    A guess of another form prints what came and what was expected; nothing is raised.
+
+    Args:
+        found: what came out: a number, or as many numbers as the guess should have.
+    """
+    if guess is None:
+        return
+    try:
+        away = _away(guess, found)
+    except Slip as slip:
+        print(slip)
+        return
+    print("you were off by", ", ".join(f"{abs(one):.2g}" for one in away))
+
+
+def _away(guess, found) -> list[float]:
+    if not _several(found):
+        return [real(guess, "your guess") - real(found, "what came out")]
+    wanted = numbers(found, "what came out")
+    expected = f"expected {len(wanted)} numbers, one for each result above"
+    if isinstance(guess, str | dict | set) or not _several(guess):
+        raise Slip(f"your guess is {guess!r}, {expected}.")
+    given = numbers(guess, "your guess")
+    if len(given) != len(wanted):
+        raise Slip(f"your guess has {len(given)} numbers, {expected}.")
+    return [ours - theirs for ours, theirs in zip(given, wanted, strict=True)]
+
+
+def _several(value) -> bool:
+    """Whether value is a row of numbers, and no single one; a tensor of one number is one."""
+    return getattr(value, "ndim", 1) > 0 and hasattr(value, "__len__")
