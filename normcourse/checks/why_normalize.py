@@ -328,15 +328,15 @@ def _learns(made, norm: nn.Module, linear: nn.Module, h: Tensor) -> None:
 
 
 WIDTH = 64
-LARGER, SMALLER = 100, 0.01
+LARGER, SMALLER = 100, 0.1
 LEAST, MOST = 0.2, 5
 RATE, STEPS, WANTED = 0.1, 100, 0.6
 KNOWN = {  # what a norm of one's own is not: (rows, width) -> rows
-    "that is the root mean square, RMSNorm, up to a constant factor; find a size of your own.": (
+    "that is the root mean square, RMSNorm, up to a constant factor; find another size.": (
         layers.RMSNorm
     ),
-    "that is LayerNorm, up to a constant factor; find a size of your own.": layers.LayerNorm,
-    "that is BatchNorm, up to a constant factor; find a size of your own.": layers.BatchNorm1d,
+    "that is LayerNorm, up to a constant factor; find another size.": layers.LayerNorm,
+    "that is BatchNorm, up to a constant factor; find another size.": layers.BatchNorm1d,
 }
 
 
@@ -412,7 +412,7 @@ def _one_scale(student, rows: Tensor, normed: Tensor) -> None:
             raise Slip(
                 f"rows times {factor:g} do not leave as the rows themselves do: "
                 "divide by something that grows as the row does, and if you add a small number to "
-                "it, keep that far below a hundredth of the row's size."
+                "it, keep that far below a tenth of the row's size."
             )
     with_zeros = rows.index_fill(0, torch.tensor([3]), 0.0)
     if not _normed(student, with_zeros).isfinite().all():

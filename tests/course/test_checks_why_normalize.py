@@ -385,6 +385,26 @@ SIZES = {
 }
 
 
+@pytest.mark.parametrize(
+    "norm",
+    [
+        lambda h: h / (h.var(-1, keepdim=True) + 1e-5).sqrt(),
+        lambda h: h / (h.square().amax(-1, keepdim=True) + 1e-5).sqrt(),
+        lambda h: h / ((h.abs() ** 3).mean(-1, keepdim=True) + 1e-5) ** (1 / 3),
+        lambda h: h / (mean(h) + 1e-4),
+    ],
+)
+def test_an_epsilon_like_torch_s_is_small_enough(norm, monkeypatch):
+    monkeypatch.setattr(check, "_trained", lambda student: 0.6)
+    assert check.own_norm(norm_of(norm)).startswith("[ok]")
+
+
+def test_an_epsilon_as_large_as_the_row_is_named(monkeypatch):
+    monkeypatch.setattr(check, "_trained", lambda student: 0.6)
+    verdict = check.own_norm(norm_of(lambda h: h / (mean(h) + 1)))
+    assert "do not leave as the rows themselves do" in verdict
+
+
 def test_an_unusual_norm_is_accepted_with_the_accuracy_that_it_brought():
     size = SIZES["cubes"]
     norm = norm_of(lambda h: h / (size(h) + 1e-6))

@@ -170,6 +170,14 @@ def test_from_pairs_the_hidden_weights_learn_nothing_of_use(data, steps):
     assert max(frozen) > max(learned)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_from_pairs_fixed_hidden_weights_read_more_without_batch_norm(data, kind):
+    rates = (0.05, 0.2)
+    how = {"hidden_lr": 0.0} | KINDS[kind]
+    without = best_of(rates, data, None, 2, **how).mean()
+    assert without > best_of(rates, data, Norm, 2, **how).mean() + 0.05
+
+
 def lengths(nets) -> Tensor:
     return nets[0].weight.detach().norm(dim=1, keepdim=True)
 

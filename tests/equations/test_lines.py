@@ -20,7 +20,7 @@ BLOCK, LINE, ALONE = "displayed_lines", "formulas_in_a_line", "one_sided_sums"
 PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("07a variance-merge", r"+ M_{\mathrm{b}} + n", r"+ M_{\mathrm{b}} - n", BLOCK),
     ("02 gradient-why", r"- \hat{x}_{j}\, \frac", r"+ \hat{x}_{j}\, \frac", BLOCK),
-    ("01 paths-derive", r"(v + \varepsilon)^{-3/2}", r"(v + \varepsilon)^{-1/2}", BLOCK),
+    ("01 paths-derive", r"(v + \varepsilon)^{-3/2}", r"(v + \varepsilon)^{-1/2}", LINE),
     ("05a attention-derive", r"(\mathrm{E}(q k))^{2}", r"\mathrm{E}(q k)", BLOCK),
     ("04 product-derive", r"- \frac{1}{D}\, \hat{x}", r"+ \frac{1}{D}\, \hat{x}", BLOCK),
     ("04 unit-perturbation", r"- \frac{(x \cdot", r"+ \frac{(x \cdot", BLOCK),
