@@ -1,15 +1,80 @@
-"""Checks of lesson 06b, a fair comparison: one per exercise."""
+"""Checks of lesson 06b, a fair comparison: one per exercise.
+
+Tables map what a check says to the wrong answer that earns it; v holds the values of one call.
+"""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softsign
 
 from normcourse import draw, measures
-from normcourse.checks.probes import calls
-from normcourse.checks.verdict import exercise, expect, expect_all, parts
-from normlib import functional
+from normcourse.checks.probes import call, calls, forbid
+from normcourse.checks.verdict import Slip, exercise
+from normlib import functional, gradients
+
+LEAD = 0.3  # percent
+NEEDS_A_CURVE = 1.2  # the straight line's error over DyT's
+DX = {
+    "dx: the factor alpha is missing; it comes down from inside tanh.": lambda v: v.g * v.slope,
+    "dx: the gain is missing.": lambda v: v.dy * v.alpha * v.slope,
+    "dx: tanh' is 1 - tanh^2, not 1 - tanh.": lambda v: v.g * v.alpha * (1 - v.t),
+    "dx: tanh' is 1 - tanh^2, not tanh.": lambda v: v.g * v.alpha * v.t,
+    "dx: tanh' takes alpha x / scale, and you gave it x.": lambda v: (
+        v.g * v.alpha * (1 - torch.tanh(v.x) ** 2)
+    ),
+    "dx: scale is missing inside tanh.": lambda v: (
+        v.g * v.alpha * (1 - torch.tanh(v.alpha * v.x) ** 2)
+    ),
+    "dx: the scale outside and the 1/scale inside cancel: the factor is alpha.": lambda v: (
+        v.g * v.alpha * v.slope * v.scale
+    ),
+    "dx: the scale outside and the 1/scale inside cancel; you kept the one inside.": lambda v: (
+        v.g * v.alpha * v.slope / v.scale
+    ),
+}
+DALPHA = {
+    "dalpha: one alpha serves every row and feature; sum over all of them.": lambda v: (
+        v.g * v.x * v.slope
+    ),
+    "dalpha: one alpha serves every feature too; sum over both axes.": lambda v: (
+        v.g * v.x * v.slope
+    ).sum(0),
+    "dalpha: sum, do not average.": lambda v: (v.g * v.x * v.slope).mean().reshape(1),
+    "dalpha: its shape is (1,), as alpha's.": lambda v: (v.g * v.x * v.slope).sum(),
+    "dalpha: the inner derivative in alpha is x, not alpha.": lambda v: total(
+        v.g * v.alpha * v.slope
+    ),
+    "dalpha: the inner derivative in alpha is x.": lambda v: total(v.g * v.slope),
+    "dalpha: the gain is missing.": lambda v: total(v.dy * v.x * v.slope),
+    "dalpha: scale outside and 1/scale inside cancel.": lambda v: (
+        total(v.g * v.x * v.slope) * v.scale
+    ),
+    "dalpha: scale outside and 1/scale inside cancel; you kept the one inside.": lambda v: (
+        total(v.g * v.x * v.slope) / v.scale
+    ),
+}
+DWEIGHT = {
+    "dweight: one row a token; sum over the rows.": lambda v: v.dy * v.scale * v.t,
+    "dweight: the gain multiplies scale tanh, so scale stays.": lambda v: (v.dy * v.t).sum(0),
+    "dweight: sum over the rows, do not average.": lambda v: (v.dy * v.scale * v.t).mean(0),
+    "dweight: the factor is what the gain multiplies, scale tanh, not x.": lambda v: (
+        v.dy * v.x
+    ).sum(0),
+    "dweight: the gain multiplies scale tanh itself, not its slope.": lambda v: (
+        v.dy * v.scale * v.slope
+    ).sum(0),
+    "dweight: dy, not w dy; the gain is not multiplied by itself.": lambda v: (
+        v.g * v.scale * v.t
+    ).sum(0),
+}
+DBIAS = {
+    "dbias: one row a token; sum over the rows.": lambda v: v.dy,
+    "dbias: sum over the rows, do not average.": lambda v: v.dy.mean(0),
+    "dbias: the bias is added after the gain; dy, not w dy.": lambda v: v.g.sum(0),
+}
 
 
 @exercise("Exercise 1 (a fair comparison)")
@@ -27,8 +92,8 @@ def fair(student) -> None:
         "the knee is not fitted: call best_knee with the loss of a knee.": (
             lambda *case: _fair(*case, knee=1.0)
         ),
-        "one level for all channels: each channel has a gain of its own.": (
-            lambda *case: _fair(*case, line=_one_level)
+        "one scale for all channels: each channel has a gain of its own.": (
+            lambda *case: _fair(*case, line=_one_scale)
         ),
         "the gains are there, the biases are missing.": (
             lambda *case: _fair(*case, line=_gains_alone)
@@ -73,8 +138,8 @@ def fair(student) -> None:
         "the knee is fitted with gain 1 and bias 0; fit the line anew for each knee you try.": (
             lambda *case: _fair(*case, knee_line=_no_line)
         ),
-        "the knee is fitted with one level; fit the line of each channel anew for each knee.": (
-            lambda *case: _fair(*case, knee_line=_one_level)
+        "the knee is fitted with one scale; fit the line of each channel anew for each knee.": (
+            lambda *case: _fair(*case, knee_line=_one_scale)
         ),
         "one line for all channels: each channel has a gain and a bias of its own.": (
             lambda *case: _fair(*case, line=_one_line)
@@ -130,6 +195,13 @@ def _line(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return w, y.mean(0) - w * h.mean(0)
 
 
+def _line_or_constant(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """The same; gain 0 in a channel that never changes."""
+    centred = h - h.mean(0)
+    w = (centred * y).sum(0) / centred.square().sum(0).clamp(min=1e-12)
+    return w, y.mean(0) - w * h.mean(0)
+
+
 def _knee_of(curve, x: Tensor, y: Tensor) -> Tensor:
     def loss(knee):
         w, b = _line(curve(x / knee), y)
@@ -171,7 +243,7 @@ def _upside_down(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return w, y.mean(0) - w * h.mean(0)
 
 
-def _one_level(h: Tensor, y: Tensor) -> tuple[Tensor, float]:
+def _one_scale(h: Tensor, y: Tensor) -> tuple[Tensor, float]:
     return (h * y).sum() / h.square().sum(), 0.0
 
 
@@ -203,78 +275,97 @@ def _no_line(h: Tensor, y: Tensor) -> tuple[float, float]:
     return 1.0, 0.0
 
 
-@exercise(
-    "Exercise 2 (the best map by hand)",
-    "rows are (1, 1)",
-    "half are (1, 7)",
-    "returns (1, 1) for the first kind and (0.2, 1.4) for the second",
-    "for each 1 and another number for each 7",
-    "with three digits",
-)
-def best_map(answer) -> None:
-    """(best output for 1, best output for 7) where half of the rows are (1, 1), half (1, 7).
+@exercise("Exercise 2 (turn the answer round)", "at least 0.3 %", "at least 1.2 times")
+def rows_for_dyt(student) -> None:
+    """student(rows, width, seed) -> rows of which DyT is the nearer copy, compared fairly."""
+    for width, seed in ((16, 0), (16, 1), (8, 2)):
+        old, new = _two_samples(student, width, seed)
+        outputs = [functional.rms_norm(x, (width,), eps=0.0) for x in (old, new)]
+        of_dyt, of_dyisru, of_line = (
+            _fair(curve, old, outputs[0], new, outputs[1], knee=knee, line=_line_or_constant)
+            for curve, knee in ((torch.tanh, None), (functional.isru, None), (_identity, 1.0))
+        )
+        if of_line < NEEDS_A_CURVE * of_dyt:
+            raise Slip(
+                f"the straight line has {of_line / of_dyt:.2f} times DyT's error (width {width}): "
+                "these rows hardly need a curve, so they cannot tell two curves apart."
+            )
+        lead = 100 * (1 - of_dyt / of_dyisru)
+        if lead < 0:
+            raise Slip(
+                f"DyISRU is nearer, by {-lead:.1f} % (width {width}). Where does RMSNorm return "
+                "nearly the same number, however large the input is?"
+            )
+        if lead < LEAD:
+            raise Slip(f"DyT is nearer by {lead:.2f} % only (width {width}); {LEAD} % are asked.")
 
-    [EQ-CONDITIONAL-MEAN]
+
+def _two_samples(student: Callable, width: int, seed: int) -> list[Tensor]:
+    rows = 600
+    found = []
+    for a_seed in (seed, seed, seed + 90):
+        x = call(student, rows=rows, width=width, seed=a_seed)
+        if not isinstance(x, Tensor) or x.shape != (rows, width):
+            shape = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+            raise Slip(f"expected a tensor ({rows}, {width}), rows and width, got {shape}.")
+        x = x.detach().double()
+        if not x.isfinite().all() or (x == 0).all(-1).any():
+            raise Slip("a row has numbers that are not finite, or is 0: RMSNorm has no output.")
+        found.append(x)
+    old, again, new = found
+    if not torch.equal(old, again):
+        raise Slip("two calls with one seed give different rows: draw(..., seed=seed).")
+    if torch.equal(old, new):
+        raise Slip("the rows are the same for every seed: the score needs rows of its own.")
+    return [old, new]
+
+
+def _identity(z: Tensor) -> Tensor:
+    return z
+
+
+@exercise("Exercise 3 (the backward pass of DyT)", "of shape (1,)", "alpha (1,)")
+def dyt_backward(student: Callable) -> None:
+    """student(dy, x, alpha, weight, scale) -> (dx, dalpha, dweight, dbias).
+
+    [EQ-DYT-GRAD]
     """
-    mean = 2.2 / 3
-    slips = {
-        "a 1 stands in three of the four places: in both of the first row, and once in the second. "
-        "You took the mean over the rows.": (0.6, 1.4),
-        "the one function serves both channels: a 1 stands in the second channel, too.": (1.0, 1.4),
-        "that is RMSNorm of the second row. The function sees a 1 and does not know the row.": (
-            0.2,
-            1.4,
-        ),
-        "that is the pair for 7 and for 1: turn it round.": (1.4, mean),
-        "divide by the number of places with a 1, three.": (2.2, 1.4),
-        "three of the four places hold a 1: divide their sum by three, not by four.": (0.55, 1.4),
-        "three of the four places hold a 1: divide their sum by three, not by two.": (1.1, 1.4),
-        "that is the root of the mean square; the mean has the smallest squared error.": (
-            (2.04 / 3) ** 0.5,
-            1.4,
-        ),
-        "those are the inputs; the outputs of RMSNorm are averaged.": (1.0, 7.0),
-        "that divides by one size for all rows, which is a line; "
-        "the best function is free to take another value for each input.": (13**-0.5, 7 * 13**-0.5),
-        "you averaged each channel: average over the places with the same input.": (0.6, 1.2),
-        "that is the mean of all four outputs: one mean for each input.": (0.9, 0.9),
+    cases = [_backward_case(3, 5, 0.7, 2.0), _backward_case(6, 4, 1.3, 0.6)]
+    slips: dict[str, Callable] = {}
+    for part, table in enumerate((DX, DALPHA, DWEIGHT, DBIAS)):
+        slips |= {text: _backward_slip(part, wrong) for text, wrong in table.items()}
+    names = ("dx", "dalpha", "dweight", "dbias")
+    calls(forbid(student, "autograd", "normlib"), _backward, *cases, slips=slips, what=names)
+
+
+def _backward_case(rows: int, width: int, alpha: float, scale: float) -> dict:
+    return {
+        "dy": draw(rows, width),
+        "x": draw(rows, width, seed=1),
+        "alpha": torch.tensor([alpha], dtype=torch.float64),
+        "weight": torch.linspace(0.5, 2.5, width, dtype=torch.float64),
+        "scale": scale,
     }
-    names = ("the output for 1", "the output for 7")
-    got = parts(answer, *names)
-    expect_all(got, (mean, 1.4), slips, names, rtol=2e-3)
 
 
-@exercise("Exercise 3 (off the diagonal)")
-def off_diagonal(answer) -> None:
-    """The share e for a row of D numbers of equal size, an expression in D.
+def _backward(dy, x, alpha, weight, scale) -> tuple[Tensor, ...]:
+    return gradients.dyt_backward(dy, x, alpha, weight, torch.zeros_like(weight), scale=scale)
 
-    [EQ-OFF-DIAGONAL-RMS]
-    """
-    import sympy
 
-    d = sympy.Symbol("D", positive=True)
-    slips = {
-        "that is e^2: the share compares lengths, so take the root.": 1 / d,
-        "that is the size of what lies off the diagonal, not yet divided by the size of the whole "
-        "matrix. (The share of the diagonal is the same number; it is not asked for.)": (
-            sympy.sqrt(1 - 1 / d)
-        ),
-        "add up squares, not sizes, and take the roots at the end.": sympy.Rational(1, 2),
-        "below stands the root of one sum over all entries, not a sum of two roots.": (
-            1 / (1 + sympy.sqrt(d - 1))
-        ),
-        "that holds for one D: leave D in the expression.": sympy.Rational(1, 4),
-        "the share of what? Off the diagonal lie D (D - 1) squares of 1/D^2; the whole has D - 1, "
-        "with the diagonal.": 1 / sympy.sqrt(d - 1),
-        "the whole matrix has D - 1, not D: its diagonal entries are 1 - 1/D.": (
-            sympy.sqrt((1 - 1 / d) / d)
-        ),
-        "one entry off the diagonal is y_i y_j / D, which is 1/D in size; its square is 1/D^2, "
-        "and there are D (D - 1) of them.": 1 / d**2,
-        "divide by the size of the whole matrix, sqrt(D - 1).": (d - 1) / d,
-        "there are D (D - 1) entries off the diagonal, not D.": 1 / sympy.sqrt(d * (d - 1)),
-        "that is the square of off the diagonal to on it: take the whole matrix below, "
-        "and the root.": 1 / (d - 1),
-        "both triangles lie off the diagonal: twice as many entries.": 1 / sympy.sqrt(2 * d),
-    }
-    expect(answer, 1 / sympy.sqrt(d), slips, "the share")
+def _backward_slip(part: int, wrong: Callable) -> Callable:
+    """The right answer, but for one part."""
+
+    def answer(dy, x, alpha, weight, scale) -> list[Tensor]:
+        t = torch.tanh(alpha * x / scale)
+        v = SimpleNamespace(
+            dy=dy, x=x, alpha=alpha, scale=scale, t=t, g=weight * dy, slope=1 - t**2
+        )
+        right = list(_backward(dy, x, alpha, weight, scale))
+        right[part] = wrong(v)
+        return right
+
+    return answer
+
+
+def total(t: Tensor) -> Tensor:
+    return t.sum().reshape(1)

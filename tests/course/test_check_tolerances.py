@@ -22,11 +22,8 @@ TOLERANCES = {
     # by pencil and paper: two or three digits will do
     "batch_norm.rate_for_double": ["rtol=0.001"],
     "batch_norm.walk_back": ["atol=0.006", "rtol=0.001"],
-    "bounds.arsinh": ["rtol=0.005"],
-    "bounds.bounds": ["rtol=0.005"],
     "cuda_timing.least_time": ["rtol=0.01"],
     "cuda_timing.lie": ["rtol=0.01"],
-    "fair_comparison.best_map": ["rtol=0.002"],
     "layer_norm.back_to_a_row": ["atol=0.005"] * 4 + ["rtol=0.005"] * 4,
     "layer_norm.by_hand": ["atol=0.005"] * 2 + ["rtol=0.005"] * 2,
     "logits.largest_logit": ["rtol=0.001"],

@@ -2,15 +2,12 @@
 
 import numpy
 import pytest
-import sympy
 import torch
 
-from normcourse import measures
+from normcourse import draw, measures
 from normcourse.checks import fair_comparison as check
 from normlib import functional
 from tests.course.solutions import load, wrong_answers_are_named
-
-D = sympy.Symbol("D", positive=True)
 
 
 def fit(line, curve, x, y):
@@ -31,7 +28,7 @@ def through_means(w, h, y):
     return w, y.mean(0) - w * h.mean(0)
 
 
-def level_of(h, y):
+def scale_of(h, y):
     return (h * y).sum() / h.square().sum(), 0
 
 
@@ -102,7 +99,7 @@ COMPARISONS = {
     "scored on old rows": (lambda f, x, y, *_: scored()(f, x, y, x, y), "new rows are the test"),
     "fitted to new rows": (lambda f, x, y, *new: scored()(f, *new, *new), "fit to the new rows"),
     "knee 1": (scored(knee=1.0), "the knee is not fitted"),
-    "one level": (scored(level_of), "one level for all"),
+    "one scale": (scored(scale_of), "one scale for all"),
     "no biases": (scored(gains_of), "the biases are missing"),
     "bias left out": (scored(without_bias), "is not added"),
     "bias is the mean": (scored(mean_as_bias), "what the means leave"),
@@ -125,7 +122,7 @@ COMPARISONS = {
     "per row": (row_lines, "to each row"),
     "line from new rows": (line_from_new, "come from the new rows"),
     "knee alone": (scored(knee_line=lambda h, y: (1, 0)), "anew for each knee"),
-    "knee by level": (scored(knee_line=level_of), "fitted with one level"),
+    "knee by scale": (scored(knee_line=scale_of), "fitted with one scale"),
     "one line": (scored(one_line), "one line for all"),
     "always tanh": (lambda f, *case: scored()(torch.tanh, *case), "the curve is an argument"),
     "always isru": (lambda f, *case: scored()(functional.isru, *case), "the curve is an argument"),
@@ -134,42 +131,57 @@ COMPARISONS = {
     "the outputs": (lambda f, x, *_: f(x), "expected a number"),
 }
 
-SHARES = {
-    "squared": (1 / D, "take the root"),
-    "not divided, or the diagonal": (sympy.sqrt(1 - 1 / D), "not yet divided"),
-    "sizes added": (sympy.Rational(1, 2), "squares, not sizes"),
-    "two roots added": (1 / (1 + sympy.sqrt(D - 1)), "not a sum of two roots"),
-    "of the diagonal": (1 / sympy.sqrt(D - 1), "the share of what"),
-    "whole is D": (sympy.sqrt((1 - 1 / D) / D), "D - 1, not D"),
-    "one entry squared": (1 / D**2, "its square is 1/D^2"),
-    "sum of sizes": ((D - 1) / D, "divide by the size"),
-    "D entries": (1 / sympy.sqrt(D * (D - 1)), "not D."),
-    "squares, diagonal": (1 / (D - 1), "and the root"),
-    "one triangle": (1 / sympy.sqrt(2 * D), "both triangles"),
-    "a number": (0.25, "leave D"),
-}
 
-PAIRS = {
-    "a mean over rows": ((0.6, 1.4), "mean over the rows"),
-    "the most frequent": ((1.0, 1.4), "the second channel, too"),
-    "the second row": ((0.2, 1.4), "does not know the row"),
-    "turned round": ((1.4, 0.733), "turn it round"),
-    "the sum": ((2.2, 1.4), "the number of places"),
-    "over four": ((0.55, 1.4), "not by four"),
-    "over two": ((1.1, 1.4), "not by two"),
-    "root of the mean square": ((0.825, 1.4), "the mean has the smallest"),
-    "inputs": ((1, 7), "those are the inputs"),
-    "one size": ((0.277, 1.941), "which is a line"),
-    "of each channel": ((0.6, 1.2), "averaged each channel"),
-    "of all": ((0.9, 0.9), "one mean for each input"),
-    "two digits": ((0.73, 1.4), "off by"),
-    "one number": (0.733, "expected a tuple"),
+def anywhere(factor):
+    """Rows with an outlier at a random place."""
+
+    def rows_of(rows, width, seed):
+        x = draw(rows, width, seed=seed)
+        places = draw(rows, width, seed=seed + 700).argmax(1)
+        x[torch.arange(rows), places] *= factor
+        return x
+
+    return rows_of
+
+
+def in_channel_0(rows, width, seed):
+    x = draw(rows, width, seed=seed)
+    x[:, 0] *= 30
+    return x
+
+
+def constant_channel(rows, width, seed):
+    x = draw(rows, width, seed=seed)
+    x[:, 0] = 30
+    return x
+
+
+def own_sizes(rows, width, seed):
+    return draw(rows, width, seed=seed) * draw(rows, 1, seed=seed + 500).exp()
+
+
+def with_a_zero_row(rows, width, seed):
+    x = anywhere(30)(rows, width, seed)
+    x[3] = 0
+    return x
+
+
+ROWS = {
+    "plain": (lambda rows, width, seed: draw(rows, width, seed=seed), "hardly need a curve"),
+    "constant channel": (constant_channel, "hardly need a curve"),
+    "one large channel": (in_channel_0, "DyISRU is nearer"),
+    "row sizes": (own_sizes, "DyISRU is nearer"),
+    "small outlier": (anywhere(3.5), "% are asked"),
+    "without the seed": (lambda rows, width, seed: anywhere(30)(rows, width, 0), "for every seed"),
+    "not seeded": (lambda rows, width, seed: torch.randn(rows, width), "with one seed"),
+    "turned": (lambda rows, width, seed: anywhere(30)(width, rows, seed), "rows and width"),
+    "a row of zeros": (with_a_zero_row, "RMSNorm has no output"),
+    "no tensor": (lambda rows, width, seed: [1.0], "got list"),
 }
 
 CASES = {
     check.fair: COMPARISONS,
-    check.best_map: PAIRS,
-    check.off_diagonal: SHARES,
+    check.rows_for_dyt: ROWS,
 }
 
 
@@ -219,13 +231,112 @@ def test_other_ways_to_fit_are_accepted(answer):
     assert check.fair(answer).startswith("[ok]")
 
 
-def test_the_share_may_be_written_in_parts():
-    symbol = sympy.Symbol("D")
-    off = symbol * (symbol - 1) / symbol**2
-    whole = off + symbol * (1 - 1 / symbol) ** 2
-    assert check.off_diagonal(sympy.sqrt(off / whole)).startswith("[ok]")
+def test_rows_for_dyt_of_other_makes_are_accepted():
+    assert check.rows_for_dyt(anywhere(30)).startswith("[ok]")
+    assert check.rows_for_dyt(lambda *case: anywhere(100)(*case).float()).startswith("[ok]")
 
 
-def test_the_pair_may_be_rounded_or_exact():
-    assert check.best_map((0.733, 1.4)).startswith("[ok]")
-    assert check.best_map([sympy.Rational(11, 15), torch.tensor(1.4)]).startswith("[ok]")
+def test_writing_into_an_input_is_named():
+    verdict = check.dyt_backward(lambda dy, *others: dy.mul_(2))
+    assert "dy was changed in place" in verdict
+
+
+def backward(dy, x, alpha, weight, scale):
+    t = torch.tanh(alpha * x / scale)
+    g = weight * dy
+    return {
+        "dy": dy,
+        "x": x,
+        "alpha": alpha,
+        "w": weight,
+        "scale": scale,
+        "t": t,
+        "g": g,
+        "slope": (1 - t**2),
+    }
+
+
+PARTS = {
+    "dx": lambda v: v["alpha"] * v["g"] * v["slope"],
+    "dalpha": lambda v: (v["g"] * v["x"] * v["slope"]).sum().reshape(1),
+    "dweight": lambda v: (v["dy"] * v["scale"] * v["t"]).sum(0),
+    "dbias": lambda v: v["dy"].sum(0),
+}
+WRONG_PARTS = {
+    "no alpha": ("dx", lambda v: v["g"] * v["slope"], "factor alpha"),
+    "no gain": ("dx", lambda v: v["dy"] * v["alpha"] * v["slope"], "gain is missing"),
+    "1 - tanh": ("dx", lambda v: v["g"] * v["alpha"] * (1 - v["t"]), "not 1 - tanh"),
+    "tanh": ("dx", lambda v: v["g"] * v["alpha"] * v["t"], "not tanh"),
+    "tanh of x": ("dx", lambda v: v["g"] * v["alpha"] * (1 - v["x"].tanh() ** 2), "you gave it x"),
+    "scale not inside": (
+        "dx",
+        lambda v: v["g"] * v["alpha"] * (1 - torch.tanh(v["alpha"] * v["x"]) ** 2),
+        "scale is missing inside",
+    ),
+    "scale outside": ("dx", lambda v: PARTS["dx"](v) * v["scale"], "cancel"),
+    "scale inside": ("dx", lambda v: PARTS["dx"](v) / v["scale"], "kept the one inside"),
+    "alpha not summed": ("dalpha", lambda v: v["g"] * v["x"] * v["slope"], "every row and feature"),
+    "alpha summed over rows": (
+        "dalpha",
+        lambda v: (v["g"] * v["x"] * v["slope"]).sum(0),
+        "both axes",
+    ),
+    "alpha averaged": (
+        "dalpha",
+        lambda v: (v["g"] * v["x"] * v["slope"]).mean().reshape(1),
+        "average",
+    ),
+    "alpha of shape ()": (
+        "dalpha",
+        lambda v: (v["g"] * v["x"] * v["slope"]).sum(),
+        "shape is (1,)",
+    ),
+    "alpha for x": (
+        "dalpha",
+        lambda v: (v["alpha"] * v["g"] * v["slope"]).sum().reshape(1),
+        "not alpha",
+    ),
+    "x forgotten": ("dalpha", lambda v: (v["g"] * v["slope"]).sum().reshape(1), "is x."),
+    "alpha without gain": (
+        "dalpha",
+        lambda v: (v["dy"] * v["x"] * v["slope"]).sum().reshape(1),
+        "gain is missing",
+    ),
+    "alpha with scale": ("dalpha", lambda v: PARTS["dalpha"](v) * v["scale"], "cancel"),
+    "alpha over scale": (
+        "dalpha",
+        lambda v: PARTS["dalpha"](v) / v["scale"],
+        "kept the one inside",
+    ),
+    "weight not summed": ("dweight", lambda v: v["dy"] * v["scale"] * v["t"], "one row a token"),
+    "weight without scale": ("dweight", lambda v: (v["dy"] * v["t"]).sum(0), "scale stays"),
+    "weight averaged": (
+        "dweight",
+        lambda v: (v["dy"] * v["scale"] * v["t"]).mean(0),
+        "do not average",
+    ),
+    "weight from x": ("dweight", lambda v: (v["dy"] * v["x"]).sum(0), "not x"),
+    "weight twice": ("dweight", lambda v: (v["g"] * v["scale"] * v["t"]).sum(0), "by itself"),
+    "weight from the slope": (
+        "dweight",
+        lambda v: (v["dy"] * v["scale"] * v["slope"]).sum(0),
+        "not its slope",
+    ),
+    "bias not summed": ("dbias", lambda v: v["dy"], "one row a token"),
+    "bias averaged": ("dbias", lambda v: v["dy"].mean(0), "do not average"),
+    "bias with gain": ("dbias", lambda v: v["g"].sum(0), "after the gain"),
+}
+
+
+@pytest.mark.parametrize("part, wrong, message", WRONG_PARTS.values(), ids=WRONG_PARTS)
+def test_wrong_backward_is_named(part, wrong, message):
+    formulas = PARTS | {part: wrong}
+    verdict = check.dyt_backward(lambda *a: tuple(f(backward(*a)) for f in formulas.values()))
+    assert verdict.startswith("[x]") and f"{part}: " in verdict and message in verdict
+
+
+def test_backward_without_the_bias_is_told_its_parts():
+    verdict = check.dyt_backward(
+        lambda *a: tuple(f(backward(*a)) for f in list(PARTS.values())[:3])
+    )
+    assert "expected a tuple (dx, dalpha, dweight, dbias)" in verdict

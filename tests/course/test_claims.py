@@ -168,6 +168,32 @@ def test_A87_compare_at_equal_scale():
     assert torch.isclose(torch.linalg.matrix_norm(jacobian(rms, x), 2), 1 / rho)
 
 
+def test_A89_who_has_the_higher_similarity_depends_on_the_rows():
+    curves = {"dyt": torch.tanh, "dyisru": functional.isru}
+
+    def similarity(x, curve):
+        """Of the diagonals, with the knee that is fitted; a scale does not matter to a cosine."""
+        y = functional.rms_norm(x, (16,), eps=0.0)
+
+        def error(knee):
+            h = curve(x / knee)
+            return measures.relative_error((h * y).sum() / h.square().sum() * h, y)
+
+        place = (x / measures.best_knee(error, x)).requires_grad_()
+        (slopes,) = torch.autograd.grad(curve(place).sum(), place)
+        truth = (1 - y.square() / 16) / x.square().mean(-1, keepdim=True).sqrt()
+        return torch.cosine_similarity(truth, slopes, dim=-1).mean()
+
+    plain = draw(1000, 16)
+    sizes = plain * draw(1000, 1, seed=500).exp()
+    heavy = plain / draw(3, 1000, 16, seed=500).square().mean(0).sqrt()
+    nearer = []
+    for x in (sizes, heavy):
+        found = {name: similarity(x, curve) for name, curve in curves.items()}
+        nearer.append(max(found, key=found.get))
+    assert nearer == ["dyisru", "dyt"]
+
+
 def test_A94_weights_before_a_norm_grow():
     w = draw(6, 6).requires_grad_()
     (rms(draw(5, 6, seed=1) @ w.T) ** 3).sum().backward()

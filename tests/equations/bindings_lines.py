@@ -34,7 +34,6 @@ SETTINGS = {
     },
     "06 derive-gradient": {r"c = \kappa^{2}": "where the layer starts"},
     "06a curves-why": {"c = e^{p}": "the third of three ways"},
-    "06b floor-derive": {"y_{i}^{4} = 1": "the simplest row"},
 }
 
 
@@ -631,41 +630,6 @@ def start_of_a_call(draw):
     return {"t_start": start, "B": b, "W": w}
 
 
-@lines("06b floor-derive")
-def jacobian_without_eps(draw):
-    x = draw(D)
-    rho = x.square().mean().sqrt()
-
-    def norm(v):
-        return v / v.square().mean().sqrt()
-
-    return {"A": torch.autograd.functional.jacobian(norm, x), "y": x / rho, "rho": rho, "D": D}
-
-
-@lines("06b floor-why")
-def off_the_diagonal(draw):
-    return jacobian_without_eps(draw) | {"i": 1, "j": 2}
-
-
-@lines("solutions/06b ex3")
-def any_width(draw):
-    return {"D": 7}
-
-
-@lines("06b floor-derive")
-def share_off_the_diagonal(draw):
-    a, b = draw(D, D), torch.diag(draw(D))
-    e = (a - torch.diag(a.diagonal())).norm() / a.norm()
-    return {"A": a, "B": b, "e": e}
-
-
-@lines("06b similarity-derive")
-def share_on_the_diagonal(draw):
-    a = draw(D, D)
-    e = (a - torch.diag(a.diagonal())).norm() / a.norm()
-    return {"A": a, "e": e, "D": D}
-
-
 # Curves
 
 
@@ -748,13 +712,13 @@ def curve_that_falls_with_the_height(draw):
     return {"x": x, "y": y, "rho": rho, "D": dimension} | separated
 
 
-@lines("05b slopes-why")
+@lines("06b slopes-why")
 def dyt_by_hand(draw):
     x = 2 * row(0, math.log(2), -math.log(3), math.log(3) / 2)
     return {"x": x, "t": (x / 2).tanh(), "w": row(1, 1, 2, 1), "alpha": 1.0}
 
 
-@lines("05b derive-gradient", "05b derive-bounds", "05b slopes-why")
+@lines("06b derive-gradient", "06b derive-bounds", "06b slopes-why")
 def dyt_number(draw):
     x, alpha, w, b = (leaf(number) for number in draw(4))
     kappa = 1.7
@@ -764,32 +728,15 @@ def dyt_number(draw):
     return curve | {"t": t, "y": w * kappa * t + b, "s": w * alpha * (1 - t**2)}
 
 
-@lines("05b derive-bounds")
-def steepest_change(draw):
-    """h is the slope of -(1 - t^2)^2 / 2."""
-
-    def h(t):
-        (found,) = torch.autograd.grad(-((1 - t**2) ** 2) / 2, t)
-        return found
-
-    return {"t": leaf(draw(1)[0]), "h()": h}
-
-
-@lines("05b derive-bounds")
+@lines("06b derive-bounds")
 def where_it_changes_most(draw):
-    t = 3**-0.5
-    return {"t": t, "h": 2 * t * (1 - t**2)}
+    return {"t": 3**-0.5}
 
 
-@lines("05b derive-arsinh", "05b ex3", "05b bound-why", "solutions/05b ex3")
+@lines("06b bound-why")
 def arsinh(draw):
     u = leaf(draw(1)[0])
     return {"u": u, "v": u.asinh().exp(), "arsinh()": torch.asinh}
-
-
-@lines("05b derive-arsinh", "solutions/05b ex3")
-def arsinh_bends_most(draw):
-    return {"u": 0.5**0.5}
 
 
 @lines("06 failure-why")

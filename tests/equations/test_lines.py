@@ -36,7 +36,7 @@ PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("03 derive-variance", r"= x_{j}^{2} - 2 \mu", r"= x_{j}^{2} + 2 \mu", LINE),
     ("03 derive-variance", r"$\sigma^{2} = q - \mu", r"$\sigma^{2} = q + \mu", LINE),
     ("01 hand", r"$\sqrt{5 + 4} = 3$", r"$\sqrt{5 + 4} = 2$", LINE),
-    ("05b slopes-why", r"-\frac{16}{5}", r"\frac{16}{5}", LINE),
+    ("06b slopes-why", r"\frac{18}{25}", r"\frac{17}{25}", LINE),
     ("06 return-twice", r"\approx 1 - \frac{3}{2} q", r"\approx 1 - \frac{1}{2} q", LINE),
     ("solutions/04 ex1", r"(1 + h)", r"(1 - h)", LINE),
     ("solutions/04 ex6", r"^{2} - \delta \cdot", r"^{2} + \delta \cdot", BLOCK),
