@@ -1,6 +1,7 @@
 """Checks of lesson 03, RMSNorm: one per exercise."""
 
 import math
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -109,51 +110,167 @@ def convert(student) -> None:
                     what = tuple(new.shape) if isinstance(new, Tensor) else describe(new)
                     raise Slip(f"matrix {number} is {what}, expected the shape {tuple(old.shape)}.")
             want = _logits(weights, x, _layer_norm)
-            slips = {
-                text: _logits(_converted(weights, **wrong), x, _rescaled)
-                for text, wrong in CONVERT_SLIPS.items()
-            }
+            slips = {}
+            for text, wrong in CONVERT_SLIPS.items():
+                slips[text] = _logits(wrong(weights), x, _rescaled)
             expect(_logits(list(got), x, _rescaled), want, slips, "the tensor of the logits")
 
 
-CONVERT_SLIPS: dict[str, dict] = {
-    "the weights are as they were: centre what each writer writes.": {"writers": ()},
-    "the first matrix is a writer, too: it starts the stream.": {"writers": ("second",)},
-    "the second matrix of each block writes to the stream: centre it.": {"writers": ("first",)},
-    "the first matrix of a block reads the stream, the second one writes to it.": {
-        "writers": ("first", "reader")
-    },
-    "what reads is centred, and what writes is not: it must be the other way round.": {
-        "writers": ("reader",)
-    },
-    "the first matrix of a block only reads: what it makes goes into a ReLU.": {
-        "writers": ("first", "reader", "second")
-    },
-    "the head only reads: leave it as it is.": {"writers": ("first", "second", "head")},
-    "each matrix is centred, but only writers are: `first` and the second one of each block.": {
-        "writers": ("first", "reader", "second", "head")
-    },
+KINDS = {  # what a matrix is, in words
+    "first": "`first`",
+    "reader": "the first matrix of each block",
+    "second": "the second matrix of each block",
+    "head": "the head",
+}
+WRITERS = ("first", "second")
+Change = Callable[[Tensor], Tensor]
+Conversion = Callable[[list[Tensor]], list[Tensor]]
+
+
+def _minus_mean(axis) -> Change:
+    return lambda weight: weight - weight.mean(axis, keepdim=True)
+
+
+_over_outputs = _minus_mean(-1)
+
+
+def _changed(kinds: Iterable[str], change: Change = _over_outputs) -> Conversion:
+    """The matrices of these kinds are changed."""
+
+    def conversion(weights: list[Tensor]) -> list[Tensor]:
+        blocks = (len(weights) - 2) // 2
+        new = []
+        names = ["first", *blocks * ["reader", "second"], "head"]
+        for kind, weight in zip(names, weights, strict=True):
+            new.append(change(weight) if kind in kinds else weight)
+        return new
+
+    return conversion
+
+
+_right = _changed(WRITERS)
+
+
+def _without_last(weights: list[Tensor]) -> list[Tensor]:
+    """The last block's writer is as it was."""
+    return [*_right(weights)[:-2], *weights[-2:]]
+
+
+def _first_block(weights: list[Tensor]) -> list[Tensor]:
+    """The other blocks' writers are as they were."""
+    return [*_right(weights)[:3], *weights[3:]]
+
+
+def _grouped(weights: list[Tensor]) -> list[Tensor]:
+    """All readers, then all writers."""
+    first, *middle, head = _right(weights)
+    return [first, *middle[::2], *middle[1::2], head]
+
+
+def _swapped(weights: list[Tensor]) -> list[Tensor]:
+    """Of each block the writer, then the reader."""
+    first, *middle, head = _right(weights)
+    pairs = zip(middle[::2], middle[1::2], strict=True)
+    return [first, *(matrix for reader, writer in pairs for matrix in (writer, reader)), head]
+
+
+CONVERT_SLIPS: dict[str, Conversion] = {
+    "the weights are as they were: centre what each writer writes.": _changed(()),
+    "the first matrix is a writer, too: it starts the stream.": _changed(["second"]),
+    "the second matrix of each block writes to the stream: centre it.": _changed(["first"]),
+    "the first matrix of a block reads the stream, the second one writes to it.": _changed(
+        ["first", "reader"]
+    ),
+    "what reads is centred, and what writes is not: it must be the other way round.": _changed(
+        ["reader"]
+    ),
+    "the first matrix of a block only reads: what it makes goes into a ReLU.": _changed(
+        ["first", "reader", "second"]
+    ),
+    "the head only reads: leave it as it is.": _changed(["first", "second", "head"]),
+    "each matrix is centred, but only writers are: `first` and the second one of each block.": (
+        _changed(KINDS)
+    ),
+    "the last block writes as well, and the head reads that: centre its second matrix.": (
+        _without_last
+    ),
+    "each block writes, not the first one alone.": _first_block,
     "that centres what the readers take in, behind the norm, which has measured the row with its "
-    "mean: centre what is WRITTEN.": {"writers": ("reader", "head"), "axis": -2},
+    "mean: centre what is WRITTEN.": _changed(["reader", "head"], _minus_mean(-2)),
     "that centres what the blocks take in, behind the norm, and leaves the head out: "
-    "centre what is WRITTEN, before a norm measures it.": {"writers": ("reader",), "axis": -2},
+    "centre what is WRITTEN, before a norm measures it.": _changed(["reader"], _minus_mean(-2)),
     "in x @ W the outputs stand on the last axis: "
-    "over the other one you centre the layer's input.": {"axis": -2},
-    "the first axis counts the starts: each has a mean of its own.": {"axis": 0},
-    "one mean for each input, over the outputs, not one mean of the whole matrix.": {
-        "axis": (-2, -1)
-    },
+    "over the other one you centre the layer's input.": _changed(WRITERS, _minus_mean(-2)),
+    "you centre the input of every matrix: in x @ W the outputs stand on the last axis, "
+    "and only writers are centred.": _changed(KINDS, _minus_mean(-2)),
+    "you centre the input of every matrix but the head: in x @ W the outputs stand on the last "
+    "axis, and only writers are centred.": _changed(["first", "reader", "second"], _minus_mean(-2)),
+    "you centre the input of every matrix but `first`: in x @ W the outputs stand on the last "
+    "axis, and only writers are centred.": _changed(["reader", "second", "head"], _minus_mean(-2)),
+    "you centre what the head takes in, and that alone: centre what is WRITTEN.": _changed(
+        ["head"], _minus_mean(-2)
+    ),
+    "the first axis counts the starts: each has a mean of its own.": _changed(
+        WRITERS, _minus_mean(0)
+    ),
+    "the first axis counts the starts, and only writers are centred.": _changed(
+        KINDS, _minus_mean(0)
+    ),
+    "the first axis counts the starts, and what only reads stays as it is.": _changed(
+        ["first", "reader", "second"], _minus_mean(0)
+    ),
+    "the first axis counts the starts: average over the outputs alone.": _changed(
+        WRITERS, _minus_mean((0, -1))
+    ),
+    "one mean for each input, over the outputs, not one mean of the whole matrix.": _changed(
+        WRITERS, _minus_mean((-2, -1))
+    ),
+    "one mean for each input and start, not one mean of all numbers.": _changed(
+        WRITERS, _minus_mean((0, 1, 2))
+    ),
+    "over both axes you centre the layer's input, too: over the last one only.": _changed(
+        WRITERS, lambda weight: _over_outputs(_minus_mean(-2)(weight))
+    ),
+    "you added the mean: subtract it.": _changed(
+        WRITERS, lambda weight: weight + weight.mean(-1, keepdim=True)
+    ),
+    "subtract the mean over the outputs, not their sum.": _changed(
+        WRITERS, lambda weight: weight - weight.sum(-1, keepdim=True)
+    ),
+    "that is the mean itself: subtract it from the weight.": _changed(
+        WRITERS, lambda weight: weight.mean(-1, keepdim=True).expand_as(weight)
+    ),
+    "centring only: no division by the deviation.": _changed(
+        WRITERS,
+        lambda weight: _over_outputs(weight) / weight.std(-1, correction=0, keepdim=True),
+    ),
+    "centring only: no division by torch's deviation.": _changed(
+        WRITERS, lambda weight: _over_outputs(weight) / weight.std(-1, keepdim=True)
+    ),
+    "centring only: a LayerNorm of the weights divides them, too.": _changed(
+        WRITERS, lambda weight: _layer_norm(weight)
+    ),
+    "the network has its RMSNorms already: subtract a mean from the weights, divide nothing.": (
+        _changed(WRITERS, lambda weight: weight / weight.square().mean(-1, keepdim=True).sqrt())
+    ),
+    "the matrices are right, their order is not: all readers come before all writers.": _grouped,
+    "the matrices are right, their order is not: in each block the writer comes first.": _swapped,
 }
 
 
-def _converted(weights: list, writers: tuple = ("first", "second"), axis=-1) -> list:
-    """The weights, with these centred."""
-    kinds = ["first"] + (len(weights) - 2) // 2 * ["reader", "second"] + ["head"]
-    new = []
-    for kind, weight in zip(kinds, weights, strict=True):
-        mean = weight.mean(axis, keepdim=True)
-        new.append(weight - mean if kind in writers else weight)
-    return new
+OTHER_CHOICES = [
+    ("head",),
+    ("first", "head"),
+    ("second", "head"),
+    ("reader", "head"),
+    ("reader", "second"),
+    ("first", "reader", "head"),
+    ("reader", "second", "head"),
+]
+for choice in OTHER_CHOICES:
+    chosen = " and ".join(KINDS[kind] for kind in choice)
+    text = f"you centred {chosen}: centre what writes to the stream, and only that."
+    CONVERT_SLIPS[text] = _changed(choice)
 
 
 def _logits(weights: list, x: Tensor, norm) -> Tensor:

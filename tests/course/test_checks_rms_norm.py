@@ -252,16 +252,18 @@ def convert(weights):
     return [*new, head]
 
 
+def every_writer(change):
+    """An answer: the head, the last of an even number of matrices, stands on an odd place."""
+    return lambda weights: [change(w) if i % 2 == 0 else w for i, w in enumerate(weights)]
+
+
 def written_into(weights):
     for weight in weights[0::2]:
         weight -= weight.mean(-1, keepdim=True)
     return weights
 
 
-CONVERTED = {
-    text: (lambda weights, wrong=wrong: check._converted(weights, **wrong), text)
-    for text, wrong in check.CONVERT_SLIPS.items()
-}
+CONVERTED = {text: (wrong, text) for text, wrong in check.CONVERT_SLIPS.items()}
 CONVERTED |= {
     "in place": (written_into, "changed in place"),
     "nothing": (lambda weights: None, "is the return missing"),
@@ -272,6 +274,35 @@ CONVERTED |= {
     ),
     "first axis is lost": (lambda weights: [w[0] for w in convert(weights)], "expected the shape"),
     "scaled": (lambda weights: [w / w.std(-1, keepdim=True) for w in convert(weights)], "off by"),
+    # as readers write them
+    "odd places": (
+        lambda weights: [centred(w) if i % 2 else w for i, w in enumerate(weights)],
+        "you centred the first matrix of each block and the head:",
+    ),
+    "all but the first": (
+        lambda weights: [weights[0], *map(centred, weights[1:])],
+        "you centred the first matrix of each block and the second matrix of each block and the",
+    ),
+    "exercise 3's axis": (every_writer(lambda w: w - w.mean(0)), "counts the starts: each has"),
+    "no keepdim": (every_writer(lambda w: w - w.mean(-1)), "your code raised RuntimeError"),
+    "one number": (every_writer(lambda w: w - w.mean()), "not one mean of all numbers"),
+    "plus": (every_writer(lambda w: 2 * w - centred(w)), "you added the mean"),
+    "a LayerNorm": (every_writer(lambda w: F.layer_norm(w, w.shape[-1:])), "divides them, too"),
+    "an RMSNorm": (every_writer(lambda w: F.rms_norm(w, w.shape[-1:])), "RMSNorms already"),
+    "two axes": (every_writer(lambda w: centred(centred(w.mT).mT)), "over both axes"),
+    "stops too early": (
+        lambda weights: [*convert(weights)[:-2], weights[-2], weights[-1]],
+        "the last block writes as well",
+    ),
+    "readers first": (
+        lambda weights: [
+            centred(weights[0]),
+            *weights[1:-1:2],
+            *map(centred, weights[2:-1:2]),
+            weights[-1],
+        ],
+        "all readers come before",
+    ),
 }
 
 
@@ -290,6 +321,11 @@ def by_a_matrix(weights):
     return (first @ centring, *written, head)
 
 
-@pytest.mark.parametrize("answer", [convert, by_a_matrix])
+def readers_as_well(weights):
+    """Readers are centred over their inputs: behind centred rows that changes nothing."""
+    return [centred(w) if i % 2 == 0 else centred(w.mT).mT for i, w in enumerate(weights)]
+
+
+@pytest.mark.parametrize("answer", [convert, by_a_matrix, readers_as_well])
 def test_right_conversions_are_accepted(answer):
     assert check.convert(answer).startswith("[ok]")
