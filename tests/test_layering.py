@@ -31,7 +31,7 @@ MAY_IMPORT = {  # room -> the rooms it may import
     "atomic": set(),
     "jsonfile": {"atomic"},
     "timing": {"jsonfile"},
-    "training": {"layers", "jsonfile"},
+    "training": {"layers", "surgery", "jsonfile"},
     "progress": {"atomic"},
     "capstone": {"measures", "training"},
     "checks": {

@@ -1,6 +1,7 @@
 """The grids that tools/experiments.py trains: settings alone, as their records store them."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from normcourse import training
 from normcourse.training.records import Grid, Sizes, Sweep
@@ -387,3 +388,28 @@ in_variations("halves_relu_small", HALVES, relu | {"start": "torch"}, relu_steps
 shifted = WRITERS["linear"][0] | {"start": "he", "offset": 0.05}
 GRIDS["halves_offset"] = halves(HALVES[:2], shifted, 60, [*HALVES_RATES, 3e-5, 3e-2, 1.0])
 in_variations("halves_offset", HALVES[:2], shifted, 60, [*HALVES_RATES, 0.5, 1.0])
+
+# Lesson 05: Transformers learn with RMSNorm, and then something else stands in its place
+EACH_SWAP = Sweep(["rms_norm"], list(range(len(training.SWAPS))), SEEDS)
+READS_DIGITS = {"build": "transformer", "depth": 2, "width": 32}
+QUICK = ADAM | {"batch_size": 32, "steps": 80, "evaluate_every": 80}
+
+
+def swaps(rate: float = 1e-2, steps: int = 80, **model: int) -> Grid:
+    found = grid(
+        ["rms_norm"],
+        READS_DIGITS | model,
+        QUICK | {"steps": steps},
+        rates=[rate],
+        tuning_seeds=(100,),
+    )
+    return replace(found, sweeps={training.SWAP: EACH_SWAP})
+
+
+GRIDS["swaps"] = swaps()
+GRIDS["swaps_long"] = swaps(steps=320)
+GRIDS["swaps_narrow"] = swaps(width=16)
+GRIDS["swaps_wide"] = swaps(width=64)
+GRIDS["swaps_deep"] = swaps(depth=4)
+for name, rate in (("lowest", 1e-3), ("low", 3e-3), ("high", 3e-2), ("highest", 1e-1)):
+    GRIDS[f"swaps_{name}"] = swaps(rate)

@@ -2,7 +2,7 @@
 
 The capstone's grid is built from the same parts: `trial` does one of its runs, `load_record` reads
 the rest. From the ground up: data, models -> streams -> contenders, looks, stacked -> loop,
-records -> trials.
+records, swaps -> trials.
 """
 
 from normcourse.jsonfile import RecordError
@@ -19,7 +19,7 @@ from normcourse.training.models import (
     residual_mlp,
     transformer,
 )
-from normcourse.training.records import NUDGE, load_record, nudged, plan, sweep, tuned
+from normcourse.training.records import NUDGE, SWAP, load_record, nudged, plan, sweep, tuned
 from normcourse.training.stacked import (
     StackedLinear,
     stacked_accuracy,
@@ -27,6 +27,7 @@ from normcourse.training.stacked import (
     train_stacked,
 )
 from normcourse.training.streams import MixedBlock, doubly_stochastic, streams_mlp
+from normcourse.training.swaps import SWAPS, rows_read, swapped
 from normcourse.training.trials import all_runs, same_verdict, trial
 
 __all__ = [
@@ -34,6 +35,8 @@ __all__ = [
     "MODELS",
     "NUDGE",
     "OPTIMIZERS",
+    "SWAP",
+    "SWAPS",
     "Attention",
     "Block",
     "Data",
@@ -54,10 +57,12 @@ __all__ = [
     "nudged",
     "plan",
     "residual_mlp",
+    "rows_read",
     "same_verdict",
     "stacked_accuracy",
     "stacked_mlp",
     "streams_mlp",
+    "swapped",
     "sweep",
     "train",
     "train_stacked",

@@ -11,6 +11,7 @@ from normcourse.jsonfile import RecordError
 from normcourse.training.contenders import CONTENDERS
 
 NUDGE = "nudge"  # the sweep that repeats runs from weights moved in their last place
+SWAP = "swap"  # the sweep that exchanges the norms after the training; the value counts SWAPS
 WINDOW = 10  # steps in one mean of the stored losses and gradient norms
 NUMBER = int | float
 
@@ -55,7 +56,7 @@ class Cell:
     """One place of a grid: all that a run is made from.
 
     phase is "tuning", "final" or a sweep's name; value what the sweep changes, the tuned slope, or
-    the number of a nudge.
+    the number of a nudge or of a swap.
     """
 
     norm: str

@@ -13,7 +13,8 @@ from normcourse.training.contenders import build
 from normcourse.training.data import Data, digits
 from normcourse.training.looks import accuracy, by_depth, gradient_norm
 from normcourse.training.loop import Record, train
-from normcourse.training.records import NUDGE, WINDOW, Cell, Grid, Run, Sizes, plan
+from normcourse.training.records import NUDGE, SWAP, WINDOW, Cell, Grid, Run, Sizes, plan
+from normcourse.training.swaps import PICTURES, SWAPS, swapped
 
 PROBE = 256  # training samples that activations and gradients by depth are measured on
 GOAL = 0.9  # validation accuracy of the sources' convergence speed
@@ -51,6 +52,8 @@ def trial(grid: Grid, cell: Cell, data: Data | None = None) -> Run:
     probe = (data.train_x[:PROBE], data.train_y[:PROBE])
     start = by_depth(model, *probe)
     record = train(model, data, lr=cell.lr, seed=cell.seed, watch=gradient_norm, **arguments.train)
+    if cell.phase == SWAP and cell.value is not None:
+        model = swapped(model, data.train_x[:PICTURES], list(SWAPS)[int(cell.value)])
     kept = _numbers(record, model, data)
     if cell.phase not in ("final", NUDGE):
         kept["validation"] = kept["validation"][-1:]
@@ -102,7 +105,10 @@ def _arguments(grid: Grid, cell: Cell) -> Arguments:
         model["depth"] = cell.value
     elif cell.phase == "batch_size":
         how["batch_size"] = cell.value
-    elif cell.phase != NUDGE:  # a sweep over slopes, or one that is tuned; None: its own
+    elif cell.phase not in (
+        NUDGE,
+        SWAP,
+    ):  # a sweep over slopes, or one that is tuned; None: its own
         slope = cell.value
     return Arguments(model, slope, how, dtype)
 

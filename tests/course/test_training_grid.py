@@ -403,3 +403,56 @@ def test_nudged_runs_come_by_nudge_and_seed():
     ]
     _, found = cells(lr=0.01)
     assert {one.lr for one in found} == {0.01}
+
+
+# A swap: what stands in the place of a trained net's norms
+
+
+def by_formula(name, x, gain, size):
+    """The layers of SWAPS, written down once more."""
+    width = x.shape[-1]
+    published = gain * torch.tanh(0.5 * x)
+    return {
+        "no norm": x,
+        "as it starts": published,
+        "the norm's slope": 2 / size * published,
+        "scale 1": gain * torch.tanh(x / size),
+        "scale 2": 2 * gain * torch.tanh(x / (2 * size)),
+        "derived": width**0.5 * gain * torch.tanh(x / (width**0.5 * size)),
+        "line": gain * x / size,
+    }[name]
+
+
+@pytest.mark.parametrize("name", training.SWAPS)
+def test_a_swap_puts_the_named_curve_in_the_place_of_each_norm(name):
+    first, second = layers.RMSNorm(8), layers.RMSNorm(8)
+    with torch.no_grad():
+        first.weight.copy_(1 + 0.3 * draw(8, seed=1))
+        second.weight.copy_(1 + 0.3 * draw(8, seed=2))
+    writes = nn.Linear(8, 8)
+    net = nn.Sequential(first, writes, second)
+    pictures = 3 * draw(20, 8, seed=3)
+    read = writes(first(pictures))
+    assert all(map(torch.equal, training.rows_read(net, pictures).values(), (pictures, read)))
+
+    x = draw(5, 8, seed=4)
+    of_first = by_formula(name, x, first.weight, pictures.square().mean().sqrt())
+    want = by_formula(name, writes(of_first), second.weight, read.square().mean().sqrt())
+    torch.testing.assert_close(training.swapped(net, pictures, name)(x), want)
+    assert isinstance(net[0], layers.RMSNorm)
+    assert not any(layer._forward_pre_hooks for layer in net.modules())
+
+
+def test_a_run_with_a_swap_is_the_final_one_with_other_layers_at_the_end(data):
+    model = {"build": "transformer", "depth": 1, "width": 8, "heads": 2}
+    settings = small_grid(model=model)
+    number = list(training.SWAPS).index("as it starts")
+    run = training.trial(settings, cell(phase=training.SWAP, value=number), data)
+
+    net = training.build(model, "rms_norm", seed=0)
+    how = {key: value for key, value in settings.train.items() if key != "dtype"}
+    training.train(net, data, lr=0.01, seed=0, **how)
+    exchanged = training.swapped(net, data.train_x[:100], "as it starts")
+    right = training.accuracy(exchanged, data.test_x, data.test_y)
+    assert run.test_right == round(right * len(data.test_y))
+    assert run.test_right != training.trial(settings, cell(), data).test_right

@@ -666,12 +666,12 @@ def frozen(draw, dimension=6.25):
 
 
 @lines("05 freeze", "05 derive-solution")
-@lines("lectures/05 The assumption: ρ stands still")
+@lines("lectures/05 The choice: ρ stands still")
 def curve_of_a_frozen_size(draw):
     return frozen(draw)
 
 
-@lines("05 freeze", "solutions/05 ex1")
+@lines("05 freeze", "solutions/05 ex2")
 @lines("lectures/05 Separate, and integrate")
 def curve_of_64_numbers(draw):
     there = frozen(draw, 64.0)
@@ -684,7 +684,7 @@ def curve_of_64_numbers(draw):
 
 @lines("05 freeze", "06 derive-ode", "06 derive-bernoulli", "solutions/06 ex2", "06 ex2")
 @lines("06 remember")
-@lines("lectures/05 The assumption: ρ stands still")
+@lines("lectures/05 The choice: ρ stands still")
 def curve_of_a_moving_size(draw):
     x, c = leaf(positive(draw, 1)[0]), 1.7
     y = D**0.5 * x / (x**2 + c).sqrt()
@@ -695,13 +695,12 @@ def curve_of_a_moving_size(draw):
 
 
 @lines("05 freeze")
-@lines("lectures/05 The assumption: ρ stands still")
+@lines("lectures/05 The choice: ρ stands still")
 def line_of_a_frozen_size(draw):
     x = leaf(draw(1)[0])
     return {"x": x, "y": x / 1.7, "rho": 1.7}
 
 
-@lines("05 ex2", "solutions/05 ex2")
 @lines("lectures/05 Two exercises for the room")
 def curve_that_falls_with_the_height(draw):
     x, rho, dimension = leaf(positive(draw, 1)[0]), 1.7, 4.0

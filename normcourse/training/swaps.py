@@ -1,0 +1,86 @@
+"""What stands in the place of a trained net's RMSNorms: the curves that lesson 05 swaps in."""
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from normlib import layers, surgery
+
+PICTURES = 100  # training pictures that the size of a norm's rows is measured on
+
+
+def swapped(net: nn.Module, pictures: Tensor, name: str) -> nn.Module:
+    """A copy of the net with a layer of SWAPS in the place of each RMSNorm; nothing is trained.
+
+    Args:
+        pictures: a batch of the net's inputs; the size of the rows is measured on them.
+    """
+    copied = copy.deepcopy(net)
+    rows = rows_read(copied, pictures)
+
+    def new(norm: layers.RMSNorm) -> nn.Module:
+        size = rows[norm].square().mean().sqrt().item()
+        return SWAPS[name](norm, size)
+
+    return surgery.replace(copied, layers.RMSNorm, new)[0]
+
+
+@torch.no_grad()
+def rows_read(net: nn.Module, inputs: Tensor) -> dict[nn.Module, Tensor]:
+    """What each RMSNorm of the net reads when the net gets these inputs, as rows."""
+    rows = {}
+
+    def note(norm: nn.Module, given: tuple) -> None:
+        rows[norm] = given[0]
+
+    norms = [module for module in net.modules() if isinstance(module, layers.RMSNorm)]
+    handles = [norm.register_forward_pre_hook(note) for norm in norms]
+    net(inputs)
+    for handle in handles:
+        handle.remove()
+    return rows
+
+
+def gain_of(norm: layers.RMSNorm) -> Tensor:
+    if norm.weight is None:
+        raise ValueError("A swap keeps the norm's gain; this RMSNorm has elementwise_affine=False.")
+    return norm.weight.detach()
+
+
+def tanh(norm: layers.RMSNorm, alpha: float, gain: Tensor) -> nn.Module:
+    dyt = layers.DyT(norm.normalized_shape, alpha_init=alpha, bias=False)
+    dyt.weight = nn.Parameter(gain.clone())
+    return dyt
+
+
+def of_scale(scale: float | str) -> Callable[[layers.RMSNorm, float], nn.Module]:
+    """The DyT with the slope of the norm, gain / size, that ends at gain * scale."""
+
+    def new(norm: layers.RMSNorm, size: float) -> nn.Module:
+        dyt = layers.DyT(norm.normalized_shape, alpha_init=1 / size, scale=scale, bias=False)
+        dyt.weight = nn.Parameter(gain_of(norm).clone())
+        return dyt
+
+    return new
+
+
+def line(norm: layers.RMSNorm, size: float) -> nn.Module:
+    """x * gain / size, as a Linear layer with that diagonal."""
+    slopes = gain_of(norm) / size
+    linear = nn.Linear(len(slopes), len(slopes), bias=False)
+    linear.weight = nn.Parameter(slopes.diag())
+    return linear
+
+
+# from a norm and the size of its rows to the layer that takes its place
+SWAPS: dict[str, Callable[[layers.RMSNorm, float], nn.Module]] = {
+    "no norm": lambda norm, size: nn.Identity(),
+    "as it starts": lambda norm, size: tanh(norm, 0.5, gain_of(norm)),
+    "the norm's slope": lambda norm, size: tanh(norm, 0.5, gain_of(norm) / (0.5 * size)),
+    "scale 1": of_scale(1.0),
+    "scale 2": of_scale(2.0),
+    "derived": of_scale("sqrt_d"),
+    "line": line,
+}
