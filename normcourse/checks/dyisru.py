@@ -6,17 +6,12 @@ import torch
 from torch import Tensor
 
 from normcourse import draw
-from normcourse.checks.probes import call, calls, forbid
-from normcourse.checks.values import at_points, is_expression, points_of
-from normcourse.checks.verdict import Slip, exercise, expect
+from normcourse.checks.probes import calls, forbid
+from normcourse.checks.verdict import exercise
 from normlib import gradients
 
 
-@exercise(
-    "Exercise 1 (the exact c)",
-    r"y_{i} = \sqrt{D} x_{i}/\sqrt{x_{i}^{2} + c_{i}}",
-    "an outlier of 3e9",
-)
+@exercise("Exercise 1 (the exact c)", r"y_{i} = \sqrt{D} x_{i}/\sqrt{x_{i}^{2} + c_{i}}")
 def true_c(student) -> None:
     """student(x) -> (..., D), the sum of the squares of the others.
 
@@ -24,24 +19,6 @@ def true_c(student) -> None:
     """
     cases = [{"x": draw(3, 4)}, {"x": draw(6, seed=1)}, {"x": 1 + draw(2, 3, 5)}]
     calls(student, _others, *cases, slips=CONSTANTS, what="c")
-    _at_outliers(student)
-
-
-def _at_outliers(student) -> None:
-    """One outlier in each row, in another place each time."""
-    rest = torch.tensor([1.0, 2.0, 2.0], dtype=torch.float64)
-    rows = [torch.cat([rest[:i], torch.tensor([3e9]).to(rest), rest[i:]]) for i in range(4)]
-    x = torch.stack(rows)
-    got = call(student, x=x)
-    want = _others(x)
-    if isinstance(got, Tensor) and got.shape == want.shape:
-        for i in range(4):
-            if not torch.allclose(got[i], want[i], rtol=1e-9):
-                raise Slip(
-                    f"at an outlier of 3e9 in place {i + 1} c is 9, and you return "
-                    f"{got[i, i].item():.3g}: total - x^2 cancels. Add up the others alone."
-                )
-    expect(got, want, what="c at an outlier")
 
 
 def _others(x: Tensor) -> Tensor:
@@ -136,84 +113,20 @@ BERNOULLI = {
     "y^2/D times y^-2 leaves 1/D: no u is left in the last term.": lambda x, u, d: (
         -2 / x * (u - u / d)
     ),
+    "all of y becomes u, also y^3: divide by y^3 first, as the chain rule does.": (
+        lambda x, u, d: -2 / x * (u - u**3 / d)
+    ),
+    "y^3 is not u^3, and the chain rule is missing: u' = -2 y^-3 y'.": (
+        lambda x, u, d: (u - u**3 / d) / x
+    ),
+    "the exponent -2 comes down as a factor: -2, not -1/2.": lambda x, u, d: -(u - 1 / d) / (2 * x),
+    "the exponent -2 comes down as a factor: -2, not 1/2.": lambda x, u, d: (u - 1 / d) / (2 * x),
     "in the bracket of y' stands y^2, and y^2 is 1/u.": lambda x, u, d: -2 * u / x * (1 - u / d),
 }
 
 
-@exercise("Exercise 3 (another exponent)", r"y' = \frac{y}{x} ( 1 - (y/a)^{4} )", "x > 0")
-def another_exponent(answer) -> None:
-    """The rising solutions of y' = (y/x) (1 - (y/a)^4), an expression in x, a and c."""
-    import sympy
-
-    x, a, c = sympy.symbols("x a c", positive=True)
-    if is_expression(answer) and _solves(answer):
-        return
-    fourth = sympy.Rational(1, 4)
-    body = x**4 + c
-    slips = {
-        "the root is the fourth: y^4 = 1/u, so y is its fourth root.": a * x / sympy.sqrt(body),
-        "that is DyISRU: with the exponent 4 the substitution is u = y^-4.": (
-            a * x / sympy.sqrt(x**2 + c)
-        ),
-        "the level is missing: far out the bracket has to vanish, and it does at y = a.": (
-            x / body**fourth
-        ),
-        "that is u = 1/y^4; go back to y.": body / (a * x) ** 4,
-        "that is a u = 1/y^4 of the family; go back to y.": 1 / a**4 + c / x**4,
-        "that is one solution, with the constant 1: leave it free, as c.": (
-            a * x / (x**4 + 1) ** fourth
-        ),
-        "that is lesson 05's curve, which holds the size constant: here y/x stands in front.": (
-            a * sympy.tanh(x / a)
-        ),
-        "for y^5 beside y the new unknown is y^(1-5) = y^-4, not y^-3.": (
-            (1 / a**3 + c / x**3) ** sympy.Rational(-1, 3)
-        ),
-        "that is y^4; one root is left.": (a * x) ** 4 / body,
-        "that is y^2; one root is left.": (a * x) ** 2 / sympy.sqrt(body),
-        "that is y^2, written with u: one root is left.": 1 / sympy.sqrt(1 / a**4 + c / x**4),
-        "the integrating factor is x^4: from u = y^-4 a factor 4 comes down.": (
-            a * (x / (x + c)) ** fourth
-        ),
-        "the factor is x^4, not x^2: from u = y^-4 a factor 4 comes down.": (
-            a * sympy.sqrt(x) / (x**2 + c) ** fourth
-        ),
-        "y = a solves it, too, but that is one solution: where is the constant?": a,
-        "that solves it only where x^4 > c: for a curve on the whole line the constant is added.": (
-            a * x / (x**4 - c) ** fourth
-        ),
-        "that solves it, but falls: take the rising one.": -a * x / body**fourth,
-        "the fraction is upside down.": body**fourth / (a * x),
-        "the constant belongs under the root: it is added before you take it.": a * x / (x + c),
-        "x is missing: the factor x^4 of v = x^4 u comes back to the numerator.": (
-            a / body**fourth
-        ),
-        "the level is a: a^4 stands under the fourth root.": a**4 * x / body**fourth,
-    }
-    expect(answer, a * x / body**fourth, slips, "the curve")
-
-
-def _solves(answer) -> bool:
-    """Whether the curve obeys the equation, rises for x > 0 and holds a constant c."""
-    import sympy
-
-    symbols = {symbol.name: symbol for symbol in answer.free_symbols}
-    if not {"x", "c"} <= set(symbols) <= {"x", "a", "c"}:
-        return False
-    level = symbols.get("a", sympy.Symbol("a", positive=True))
-    x = symbols["x"]
-    rest = sympy.diff(answer, x) - answer / x * (1 - (answer / level) ** 4)
-    positive = {name: sympy.Symbol(name, positive=True) for name in ("x", "a", "c")}
-    swap = {symbol: positive[symbol.name] for symbol in {*symbols.values(), level}}
-    points = points_of(positive.values())
-    values = at_points(answer.subs(swap), points)
-    rests = at_points(rest.subs(swap), points)
-    rises = bool((values.imag.abs() < 1e-12).all() and (values.real > 0).all())
-    return rises and bool((rests.abs() < 1e-9).all())
-
-
 @exercise(
-    "Exercise 4 (backward, through log c)", r"y = \kappa x/\sqrt{x^{2} + c}", "log_c of shape (1,)"
+    "Exercise 3 (backward, through log c)", r"y = \kappa x/\sqrt{x^{2} + c}", "log_c of shape (1,)"
 )
 def backward_log(student) -> None:
     """student(dy, x, log_c, scale) -> (dx, dlog_c), log_c of shape (1,).
@@ -284,6 +197,9 @@ DX = {
     "you use log_c for c: c = exp(log_c).": lambda dy, x, c, s: (
         dy * s * c.log() / _power(x, c.log())
     ),
+    "half of it: the 2x of the inner derivative takes the 1/2 of the root away.": (
+        lambda dy, x, c, s: dy * s * c / _power(x, c) / 2
+    ),
     "the exponent is 3/2, not 2.": lambda dy, x, c, s: dy * s * c / _power(x, c, 2),
 }
 DLOG = {
@@ -294,6 +210,9 @@ DLOG = {
     ),
     "the sign is lost, and dc/dlog_c = c is missing.": lambda *case: -_sum(_by_c(*case)),
     "the 1/2 of the root is missing.": lambda dy, x, c, s: 2 * _sum(_by_c(dy, x, c, s)) * c,
+    "half of it: the 1/2 of the root comes once.": lambda dy, x, c, s: (
+        _sum(_by_c(dy, x, c, s)) * c / 2
+    ),
     "log_c is one number: sum over all rows and features.": lambda dy, x, c, s: (
         _by_c(dy, x, c, s) * c
     ),

@@ -270,19 +270,22 @@ class Parser:
         return value
 
     def reduction(self, reduce):
-        r"""\sum_{i=1}^{D}, \sum_{i}, \sum_{i,k}, and \sum_{i \neq k} over all pairs."""
+        r"""\sum_{i=1}^{D}, \sum_{i}, \sum_{i,k}, and \sum_{i \neq k} over all pairs.
+
+        Over i alone where only the other side has a k, as in c_{k} = \sum_{i \neq k} x_{i}.
+        """
         self.take("_")
         self.take("{")
         letters = [self.take()]
         while self.accept(","):
             letters.append(self.take())
-        different = self.accept(r"\neq")
-        if different:
-            letters.append(self.take())
+        other = self.take() if self.accept(r"\neq") else None
         first = self.sum() if self.accept("=") else None
         self.take("}")
         last = self.braced(self.sum) if first and self.take("^") else None
         body = self.product()
+        if other in self.used:
+            letters.append(other)
         self.bound.update(letters)
         places = {letter: self.used.get(letter, [("no " + letter, 0)]) for letter in letters}
 
@@ -292,8 +295,8 @@ class Parser:
                 steps = [{letters[0]: k} for k in span]
             else:
                 steps = list(index_values(places, env))
-            if different:
-                steps = [at for at in steps if len(set(at.values())) == len(at)]
+            if other:
+                steps = [at for at in steps if at[letters[0]] != (env | at)[other]]
             return reduce([body(env | at) for at in steps])
 
         return value

@@ -77,7 +77,7 @@ MISTAKES = {
     ),
     "EQ-DYT-BOUNDS": (r"\frac{4}{3 \sqrt{3}}\, \frac{\alpha^{2}}{\kappa}", r"\alpha"),
     "EQ-DYISRU-BOUNDS": (r"\frac{\kappa}{\sqrt{c}}", r"\frac{\kappa}{c}"),
-    "EQ-DYISRU-EXACT": (r"\sum_{j=1}^{D} x_{j}^{2} - x_{i}^{2}", r"\sum_{j=1}^{D} x_{j}^{2}"),
+    "EQ-DYISRU-EXACT": (r"\sum_{j \neq i} x_{j}^{2}", r"\sum_{j=1}^{D} x_{j}^{2}"),
     "EQ-TANH-SETS": (
         r"\frac{1 + \sqrt{1 - \varepsilon}}{1 - \sqrt{1 - \varepsilon}}",
         r"\frac{2 - \varepsilon}{\varepsilon}",
