@@ -3,16 +3,13 @@
 SLIPS tables map what a check says to the wrong formula that earns it.
 """
 
-import math
 from collections.abc import Callable
-from functools import partial
 
 import sympy
 import torch
 from torch import Tensor
 
 from normcourse import draw
-from normcourse.checks.brackets import BRACKETS, OF_ROWS, changed, gradient
 from normcourse.checks.moments import gains, mean, total
 from normcourse.checks.probes import calls, forbid
 from normcourse.checks.verdict import Slip, exercise, expect, numbers
@@ -21,41 +18,7 @@ EPS = 0.3  # large: an eps in the wrong place must show
 P, LENGTH = sympy.symbols("p length", positive=True)
 
 
-# Exercise 1
-
-
-FIRST_ORDER = {
-    "the sign: a longer vector has a smaller one-over-length.": P / LENGTH**2,
-    "the root halves: sqrt(1 + h) is about 1 + h/2, and h is 2 p / length^2.": -2 * P / LENGTH**2,
-    "one half too many: h is 2 p / length^2, and the root halves it.": -P / (2 * LENGTH**2),
-    "p stands over length SQUARED: it was taken out of the square of the length.": -P / LENGTH,
-    "1/length stands before the bracket already.": -P / LENGTH**3,
-    "no length: that holds for a unit vector only.": -P,
-    "that is the whole bracket; c is what is added to 1.": 1 - P / LENGTH**2,
-    "that is the whole right side; c is what is added to 1 in the bracket.": (
-        (1 - P / LENGTH**2) / LENGTH
-    ),
-    "that is the change of the length itself; asked is one over it.": P / LENGTH,
-    "expand the root, too, and one over it: c is linear in p.": (
-        1 / sympy.sqrt(1 + 2 * P / LENGTH**2) - 1
-    ),
-    "expand one over the bracket, too: c is linear in p.": 1 / (1 + P / LENGTH**2) - 1,
-    "that is the next order as well; keep what is linear in p.": (
-        -P / LENGTH**2 + sympy.Rational(3, 2) * P**2 / LENGTH**4
-    ),
-}
-
-
-@exercise(
-    "Exercise 1 (the first order)",
-    r"\frac{1}{\lVert x + \Delta \rVert} \approx \frac{1}{\lVert x \rVert} (1 + c)",
-)
-def first_order(student) -> None:
-    """student: c in 1/|x + step| = (1 + c)/|x| to first order, in p = x·step and length."""
-    expect(student, -P / LENGTH**2, FIRST_ORDER, "c")
-
-
-# Exercise 2: three gradients, at xhat, r and x
+# Exercise 1: three gradients, at xhat, r and x
 
 
 def nodes(dy, x, weight, eps, *, r=None, g=None, dr=None, dx=None):
@@ -77,6 +40,13 @@ def published_after_the_paths(dy, x, weight, eps):
     return g, dr, weight * (dy + dr * x / x.shape[-1]) / r
 
 
+def without_the_gain_at_r(dy, x, weight, eps):
+    """dr made of dy, where g belongs; the rest is right."""
+    r = (mean(x.square()) + eps).sqrt()
+    dr = -total(dy * x) / r**2
+    return nodes(dy, x, weight, eps, dr=lambda g, x, r: dr)
+
+
 def in_another_order(dy, x, weight, eps):
     g, dr, dx = nodes(dy, x, weight, eps)
     return dx, dr, g
@@ -91,6 +61,9 @@ WALK = {
     ),
     "dr: the derivative of 1/r is -1/r^2, not -1/r.": node_slip(
         dr=lambda g, x, r: -total(g * x) / r
+    ),
+    "dr: the gain is missing there; what comes back to r came through xhat, so it is g, not dy.": (
+        without_the_gain_at_r
     ),
     "dr: every entry of the row holds the same r, so add them up, one number a row.": node_slip(
         dr=lambda g, x, r: -g * x / r**2
@@ -151,7 +124,7 @@ WALK = {
 }
 
 
-@exercise("Exercise 2 (walk back)", "return three gradients", "shape (..., 1)", "each of the three")
+@exercise("Exercise 1 (walk back)", "return three gradients", "shape (..., 1)", "each of the three")
 def walk(student: Callable) -> None:
     """student(dy, x, weight, eps) -> (g, dr, dx)."""
     cases = [
@@ -162,7 +135,7 @@ def walk(student: Callable) -> None:
     calls(student, nodes, *cases, slips=WALK, what=("g", "dr", "dx"))
 
 
-# Exercise 3: the same gradient in one line
+# Exercise 2: the same gradient in one line
 
 
 def one_line(dy, weight, xhat, r):
@@ -172,7 +145,8 @@ def one_line(dy, weight, xhat, r):
 COLLECTED = {
     "the gain stands before the whole bracket, which only gain 1 hides: w_i belongs to the first "
     "term, w_j under the sum.": lambda dy, w, h, r: w * (dy - h * mean(w * dy * h)) / r,
-    "this is J times dy; going back one needs J transposed, and with a gain J is not symmetric.": (
+    "w_i stands before the bracket, and no gain under the sum: a small step of x goes forward so. "
+    "Going back, entry i collects from all outputs j, and each has its own w_j.": (
         lambda dy, w, h, r: w * (dy - h * mean(dy * h)) / r
     ),
     "the gain is missing under the sum; each dy_j arrives with its own w_j.": (
@@ -218,6 +192,11 @@ COLLECTED = {
     "the sum over j is missing: entry i needs all products g_j xhat_j, not its own alone.": (
         lambda dy, w, h, r: (w * dy - h * w * dy * h / h.shape[-1]) / r
     ),
+    "entry i needs the mean of g_j xhat_j over all j; yours has its own product alone.": (
+        lambda dy, w, h, r: (w * dy - h * w * dy * h) / r
+    ),
+    "xhat stands once before the sum, as xhat_i, and once under it, beside g_j; yours is a square "
+    "before the mean of g.": lambda dy, w, h, r: (w * dy - h**2 * mean(w * dy)) / r,
     "the mean divides by D already.": (
         lambda dy, w, h, r: (w * dy - h * mean(w * dy * h) / h.shape[-1]) / r
     ),
@@ -231,7 +210,7 @@ COLLECTED = {
 }
 
 
-@exercise("Exercise 3 (collect)")
+@exercise("Exercise 2 (collect)")
 def collected(student: Callable) -> None:
     """student(dy, weight, xhat, r) -> dx."""
     cases = [_collected_case(3, 5), _collected_case(2, 3, 7)]
@@ -243,6 +222,40 @@ def _collected_case(*shape: int) -> dict:
     x = draw(*shape, seed=1) + 0.5
     r = (mean(x.square()) + EPS).sqrt()
     return {"dy": draw(*shape), "weight": gains(shape[-1]), "xhat": x / r, "r": r}
+
+
+# Exercise 3: the first order
+
+
+FIRST_ORDER = {
+    "the sign: a longer vector has a smaller one-over-length.": P / LENGTH**2,
+    "the root halves: sqrt(1 + h) is about 1 + h/2, and h is 2 p / length^2.": -2 * P / LENGTH**2,
+    "one half too many: h is 2 p / length^2, and the root halves it.": -P / (2 * LENGTH**2),
+    "p stands over length SQUARED: it was taken out of the square of the length.": -P / LENGTH,
+    "1/length stands before the bracket already.": -P / LENGTH**3,
+    "no length: that holds for a unit vector only.": -P,
+    "that is the whole bracket; c is what is added to 1.": 1 - P / LENGTH**2,
+    "that is the whole right side; c is what is added to 1 in the bracket.": (
+        (1 - P / LENGTH**2) / LENGTH
+    ),
+    "that is the change of the length itself; asked is one over it.": P / LENGTH,
+    "expand the root, too, and one over it: c is linear in p.": (
+        1 / sympy.sqrt(1 + 2 * P / LENGTH**2) - 1
+    ),
+    "expand one over the bracket, too: c is linear in p.": 1 / (1 + P / LENGTH**2) - 1,
+    "that is the next order as well; keep what is linear in p.": (
+        -P / LENGTH**2 + sympy.Rational(3, 2) * P**2 / LENGTH**4
+    ),
+}
+
+
+@exercise(
+    "Exercise 3 (the first order)",
+    r"\frac{1}{\lVert x + \Delta \rVert} \approx \frac{1}{\lVert x \rVert} (1 + c)",
+)
+def first_order(student) -> None:
+    """student: c in 1/|x + step| = (1 + c)/|x| to first order, in p = x·step and length."""
+    expect(student, -P / LENGTH**2, FIRST_ORDER, "c")
 
 
 # Exercise 4: LayerNorm's product
@@ -288,120 +301,10 @@ def cross_term(student: Callable) -> None:
     calls(student, fourth_term, *cases, slips=CROSS, what="the matrix")
 
 
-# Exercise 5: one backward for two norms
+# Exercise 5: a case of one's own
 
 
-def three_paths(dy, x, weight, eps, dim, of_variance, of_mean=1.0, count=0):
-    """The three-path form, with a factor of the gradient at the variance that a slip may change."""
-    g = weight * dy
-    centred = x - x.mean(dim, keepdim=True)
-    s = (centred.square().mean(dim, keepdim=True) + eps).sqrt()
-    dv = -of_variance(s) * (g * centred).sum(dim, keepdim=True)
-    dmean = -of_mean * g.sum(dim, keepdim=True) / s
-    m = x.shape[dim] - count
-    return g / s + dv * 2 / m * centred + dmean / x.shape[dim]
-
-
-def path_slip(of_variance=lambda s: 1 / (2 * s**3), **more) -> Callable:
-    return lambda dy, x, w, eps, dim: three_paths(dy, x, w, eps, dim, of_variance, **more)
-
-
-def without_keepdim(dy, x, weight, eps, dim):
-    try:
-        return gradient(dy, x, weight, eps, dim, keepdim=False)
-    except RuntimeError:  # the table is not square
-        return torch.full_like(x, math.nan)
-
-
-def published_slip(dy, x, weight, eps, dim, of_mean: bool):
-    def bracket(dy, xhat, along):
-        level = along(weight * dy) if of_mean else along(dy)
-        return weight * (dy - level - xhat * along(weight * dy * xhat))
-
-    return gradient(dy, x, weight, eps, dim, bracket=bracket, g=lambda dy, w: dy)
-
-
-def not_centred(dy, x, weight, eps, dim):
-    mu = x.mean(dim, keepdim=True)
-    s = (x.var(dim, correction=0, keepdim=True) + eps).sqrt()
-
-    def bracket(g, xhat, along):
-        return g - along(g) - (xhat + mu / s) * along(g * (xhat + mu / s))
-
-    return gradient(dy, x, weight, eps, dim, bracket=bracket)
-
-
-def not_centred_before_the_mean(dy, x, weight, eps, dim):
-    mu = x.mean(dim, keepdim=True)
-    s = (x.var(dim, correction=0, keepdim=True) + eps).sqrt()
-
-    def bracket(g, xhat, along):
-        return g - along(g) - (xhat + mu / s) * along(g * xhat)
-
-    return gradient(dy, x, weight, eps, dim, bracket=bracket)
-
-
-BEFORE = "that is the article's slip: the gain stands before the bracket and under the sum."
-CENTRE = "xhat is x - mean over s: here x was not centred."
-
-NORM: dict[str, Callable] = {
-    **BRACKETS,
-    **OF_ROWS,
-    BEFORE: partial(published_slip, of_mean=True),
-    BEFORE + " And the mean is that of g.": partial(published_slip, of_mean=False),
-    CENTRE: not_centred,
-    CENTRE + " (Before the mean.)": not_centred_before_the_mean,
-    "the mean of g runs over dim, like the other one.": changed(
-        bracket=lambda g, h, m: g - mean(g) - h * m(g * h)
-    ),
-    "two slips: x.std() divides by one less than the count, and eps is missing.": changed(
-        s=lambda v, n, eps: (v * n / (n - 1)).sqrt()
-    ),
-    "2 s^2 in the gradient at the variance: the power of s is 3, from (v + eps)^(-3/2).": path_slip(
-        lambda s: 1 / (2 * s**2)
-    ),
-    "the half is missing in the gradient at the variance: it comes from the root.": path_slip(
-        lambda s: 1 / s**3
-    ),
-    "the 2 is missing in dv/dx = 2 (x - mean) / m.": path_slip(lambda s: 1 / (4 * s**3)),
-    "1/m, not 1/(m - 1), in the derivative of the variance.": path_slip(count=1),
-    "keepdim is missing: a row's mean is subtracted from a column, "
-    "and on a square table nothing raises.": without_keepdim,
-    "the statistics run over the other axis: use dim.": (
-        lambda dy, x, w, eps, dim: gradient(dy, x, w, eps, -1 if dim == 0 else 0)
-    ),
-    "dim is not used: that is LayerNorm's in both cases.": (
-        lambda dy, x, w, eps, dim: gradient(dy, x, w, eps, -1)
-    ),
-    "dim is not used: that is BatchNorm's in both cases.": (
-        lambda dy, x, w, eps, dim: gradient(dy, x, w, eps, 0)
-    ),
-}
-
-
-@exercise("Exercise 5 (one backward pass for two norms)", "-1 for LayerNorm and 0 for BatchNorm")
-def norm_backward(student: Callable) -> None:
-    """student(dy, x, weight, eps, dim) -> dx."""
-    cases = [
-        _norm_case(-1, 4, 4),
-        _norm_case(0, 4, 4),
-        _norm_case(0, 6, 3),
-        _norm_case(-1, 2, 3, 5),
-    ]
-    student = forbid(student, "autograd", "normlib")
-    calls(student, gradient, *cases, slips=NORM, what="dx")
-
-
-def _norm_case(dim: int, *shape: int) -> dict:
-    x = draw(*shape, seed=8) + 1
-    dy = draw(*shape, seed=9)
-    return {"dy": dy, "x": x, "weight": gains(shape[-1]), "eps": EPS, "dim": dim}
-
-
-# Exercise 6: a case of one's own
-
-
-@exercise("Exercise 6 (make it go uphill)", r"D \geq 2", r"\varepsilon = 0")
+@exercise("Exercise 5 (make it go uphill)", r"D \geq 2", r"\varepsilon = 0")
 def uphill(x, weight, dy) -> None:
     """A row, a gain and a gradient for which the published line and the right one disagree."""
     row = _row(x, "x")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from normcourse.training.models import Norm, cnn, mlp, residual_mlp, transformer
+from normcourse.training.published import PublishedRMSNorm
 from normcourse.training.streams import streams_mlp
 from normlib import layers
 
@@ -84,6 +85,24 @@ def _centring(width: int) -> nn.Module:
     return Centring()
 
 
+def _published(top: float | None) -> Norm:
+    return lambda width: PublishedRMSNorm(width, None if top is None else _gains(width, top))
+
+
+def _rms_to(top: float) -> Norm:
+    def layer(width: int) -> nn.Module:
+        norm = layers.RMSNorm(width, eps=1e-5)
+        norm.weight = nn.Parameter(_gains(width, top))
+        return norm
+
+    return layer
+
+
+def _gains(width: int, top: float) -> Tensor:
+    """Where uneven gains start: evenly spaced from top / 5 to top."""
+    return torch.linspace(top / 5, top, width)
+
+
 def _softcap(width: int) -> nn.Module:
     """functional.softcap as a layer: DyT with alpha 1 and scale CAP that learns nothing."""
     return layers.DyT(width, 1.0, CAP, bias=False).requires_grad_(False)
@@ -107,6 +126,11 @@ CONTENDERS = {
     "batch_norm_eps_100": Contender("eps 100", partial(layers.BatchNorm1d, eps=100.0), flat=True),
     "layer_norm": _layer_norm,
     "rms_norm": Contender("eps 1e-5", _rms_rows),
+    "rms_norm_to_2.5": Contender("eps 1e-5, gains from 0.5 to 2.5", _rms_to(2.5)),
+    "rms_norm_to_5": Contender("eps 1e-5, gains from 1 to 5", _rms_to(5.0)),
+    "published": Contender("eps 1e-5, claim A154's wrong gradient", _published(None)),
+    "published_to_2.5": Contender("the same, gains from 0.5 to 2.5", _published(2.5)),
+    "published_to_5": Contender("the same, gains from 1 to 5", _published(5.0)),
     "centring": Contender("each row minus its mean, learns nothing", _centring),
     "group_norm": _group_norm,
     "weight_norm": Contender("g = ||v||: the same function as none", weights=True),

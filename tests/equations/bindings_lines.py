@@ -79,7 +79,7 @@ def centred(x, w, dy, eps=EPS):
     return sizes | parts | {"x": x, "w": w, "b": b, "y": y, "g": w * dy, "L": (y * dy).sum()}
 
 
-@lines("02 gradient", "02 gradient-backward", "02 shape-derive", "04 product-derive")
+@lines("02 gradient", "02 gradient-backward", "02 shape-derive")
 def layer_norm_row(draw):
     return centred(leaf(draw(D)), draw(D), draw(D))
 
@@ -167,12 +167,6 @@ def loss_of_one_output(draw):
     return {"g": w * row(1, 0, 0, 0), "w": w, "n": 1}
 
 
-@lines("04 bn-why")
-def channels(draw):
-    sigma = positive(draw, 3)
-    return {"sigma": sigma, "varepsilon": EPS, "s": (sigma**2 + EPS).sqrt()}
-
-
 @lines("04 product-why", "04 product-derive")
 def layer_norm_jacobian(draw):
     x = draw(D)
@@ -197,8 +191,8 @@ def divided(x, w, dy, eps=EPS):
     return parts | {"x": x, "w": w, "y": y, "g": w * dy, "L": (y * dy).sum()}
 
 
-@lines("04 failure-why", "04 ex2", "04 ex3", "04 graph-why", "04 graph-derive", "04 collect-derive")
-@lines("04 again-reason", "04a failure-why")
+@lines("04 failure-why", "04 ex1", "04 ex2", "04 graph-why", "04 graph-derive", "04 collect-derive")
+@lines("04 unit-components", "04a failure-why")
 def rms_norm_row(draw):
     return divided(leaf(draw(D)), draw(D), draw(D))
 
@@ -211,7 +205,21 @@ def row_with_a_target(draw):
     return {"x": x, "w": w, "t": t, "hatx": hatx, "y": y, "L": (y - t).square().sum() / 2}
 
 
-@lines("04 graph-why", "04 graph-derive", "04 collect-derive", "04 through-why", "04 again-why")
+@lines("04 again-reason")
+def published_line(draw):
+    x, w, t = draw(3, D)
+    r = (x.square().mean() + EPS).sqrt()
+    hatx = x / r
+    y = leaf(w * hatx)
+    g = w * (y - t).detach()
+    m = (g * hatx).mean()
+    row = {"x": x, "w": w, "t": t, "r": r, "hatx": hatx, "D": D}
+    wrong = w / r * ((y - t).detach() - hatx * m)
+    means = {"m": m, "a": (w * hatx.square()).mean()}
+    return row | means | {"g": g, "d": wrong, "y": y, "L": (y - t).square().sum() / 2}
+
+
+@lines("04 graph-why", "04 graph-derive", "04 collect-derive", "04 again-why")
 def row_of_the_graph(draw):
     """The numbers of the picture."""
     there = divided(leaf(row(1, 1, 3, 5)), row(3, 1, 1, 1), row(1, 0, 3, 0), eps=0.0)
@@ -277,7 +285,7 @@ def unit_vector(draw):
     return {"x": x, "u": x / x.norm(), "D": D, "I": torch.eye(D).double()}
 
 
-@lines("04 unit-perturbation", "04 ex1", "solutions/04 ex1")
+@lines("04 unit-perturbation", "04 ex3", "solutions/04 ex3")
 def perturbed(draw):
     x = draw(D)
     step = SMALL * (x + draw(D))  # along x and across
@@ -294,7 +302,7 @@ def step_at_the_old_length(draw):
     return {"x": x, "d": d, "r": r, "eta": 0.3, "z": (x - 0.3 * r**2 * d) / r}
 
 
-@lines("solutions/04 ex6")
+@lines("solutions/04 ex5")
 def wrong_gradient(draw):
     x, w = draw(D), draw(D)
     r = x.square().mean().sqrt()
