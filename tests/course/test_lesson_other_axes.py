@@ -10,7 +10,6 @@ from torch.testing import assert_close
 
 from normcourse import draw, training
 
-
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
