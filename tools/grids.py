@@ -164,12 +164,6 @@ GRIDS = {
         rates=[1e-2, 3e-2, 1e-1, 3e-1],
         nudged=nudge(["layer_norm", "rms_norm"], count=2),
     ),
-    "transformer_norms": grid(
-        ["layer_norm", "rms_norm", "dyt", "dyisru"],
-        {"build": "transformer", "depth": 2, "width": 32, "heads": 4, "placement": "pre"},
-        ADAM | {"evaluate_every": 20},
-        rates=[3e-3, 1e-2, 3e-2],
-    ),
     "capstone_mlp": grid(
         [*EVERYWHERE, "derf"],
         {"build": "mlp", "depth": 12, "width": 32},
@@ -335,13 +329,57 @@ for mixing in MIXINGS:
             ["layer_norm"], model, train, rates=rates, tuning_seeds=FIVE
         )
 
-# Lesson 06a: 15 blocks of two layers that start at He's size, with norms, curves and neither
+# Lesson 06a: 15 blocks of two layers that start at He's size, with norms, curves and neither; then
+# the same blocks with torch's small weights, and both with the other optimizer
+BLOCKS = {"build": "residual_mlp", "depth": 15, "width": 64, "placement": "pre", "start": "he"}
+SMALL_BLOCKS = BLOCKS | {"start": "torch"}
+BY_SGD = ADAM | {"optimizer": "sgd", "warmup": 0, "steps": 100, "evaluate_every": 25}
+BY_ADAM = BY_SGD | {"optimizer": "adam"}
+AT_ZERO = ["rms_norm", "skip_init", "fixup"]
+WIDE_RATES = [1e-2, 3e-2, 1e-1, 3e-1, 1.0]
+WIDE_ADAM_RATES = [3e-4, 1e-3, 3e-3, 1e-2, 3e-2]
 GRIDS["without_norms"] = grid(
-    ["none", "rms_norm", "skip_init", "fixup", "dyt", "dyisru", "derf"],
-    {"build": "residual_mlp", "depth": 15, "width": 64, "placement": "pre", "start": "he"},
-    ADAM | {"optimizer": "sgd", "warmup": 0, "steps": 100, "evaluate_every": 25},
-    rates=[1e-5, 1e-4, 1e-2, 3e-2, 1e-1, 3e-1],
+    [*AT_ZERO, "dyt", "dyisru", "derf"],
+    BLOCKS,
+    BY_SGD,
+    rates=WIDE_RATES,
+    nudged=nudge(["skip_init"], count=2),
 )
+GRIDS["without_none"] = grid(
+    ["none"],
+    BLOCKS,
+    BY_SGD,
+    rates=[1e-6, 3e-6, 1e-5, 2e-5, 3e-5, 1e-4, 1e-3],
+    nudged=nudge(["none"], count=2),
+)
+GRIDS["without_adam"] = grid(
+    ["none", "rms_norm", "skip_init"],
+    BLOCKS,
+    BY_ADAM,
+    rates=WIDE_ADAM_RATES,
+    nudged=nudge(["none"], count=2),
+)
+GRIDS["without_small"] = grid(["none", "rms_norm"], SMALL_BLOCKS, BY_SGD, rates=WIDE_RATES)
+GRIDS["without_small_adam"] = grid(
+    ["none", "rms_norm"], SMALL_BLOCKS, BY_ADAM, rates=WIDE_ADAM_RATES
+)
+for name, change, longer in (
+    ("narrow", {"width": 32}, {}),
+    ("wide", {"width": 128}, {}),
+    ("long", {}, {"steps": 400, "evaluate_every": 100}),
+    ("deep", {"depth": 30}, {}),
+):
+    GRIDS[f"without_small_{name}"] = grid(
+        ["none", "rms_norm"], SMALL_BLOCKS | change, BY_SGD | longer, rates=[3e-2, 1e-1]
+    )
+    if name != "deep":  # at He's size nothing holds 3^30
+        if name != "long":
+            GRIDS[f"without_norms_{name}"] = grid(
+                AT_ZERO, BLOCKS | change, BY_SGD | longer, rates=[3e-2, 1e-1]
+            )
+        GRIDS[f"without_none_{name}"] = grid(
+            ["none"], BLOCKS | change, BY_SGD | longer, rates=[1e-5, 2e-5]
+        )
 
 # Lesson 05: lesson 00's net with shortcuts; curves with a bound, with a bend, with both or neither
 CURVED = ["line", "clip", "arsinh", "dyt"]

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from normcourse import draw
-from normcourse.checks.probes import calls, forbid
-from normcourse.checks.verdict import exercise, expect
+from normcourse.checks.probes import call, calls, forbid
+from normcourse.checks.verdict import Slip, exercise, expect, numbers
 from normlib import gradients
 
 
@@ -48,8 +48,43 @@ def growth(answer) -> None:
     expect(answer, (1 + 2 * alpha**2) ** blocks, slips, "the factor")
 
 
+DEPTHS = (15, 60, 240)  # a start that holds the stream does so at any depth
+MOST = 10  # times as large may the mean square of the stream become
+
+
+@exercise("Exercise 2 (numbers of your own)", "none of them 0", "at most 10 times", "15, 60 or 240")
+def numbers_in_front(student) -> str:
+    """student(blocks) -> one number for each of so many blocks, none of them 0."""
+    found = {}
+    before = None
+    for blocks in DEPTHS:
+        given = numbers(call(student, blocks=blocks), "what you return")
+        if len(given) != blocks:
+            raise Slip(f"for {blocks} blocks you return {len(given)} numbers: one for each block.")
+        if not all(map(math.isfinite, given)):
+            raise Slip(f"for {blocks} blocks not all of your numbers are finite.")
+        if not all(given):
+            raise Slip("a branch times a fixed 0 never takes part: no number may be 0.")
+        found[blocks] = math.prod(1 + 2 * number**2 for number in given)
+        if found[blocks] > MOST:
+            raise Slip(_grows(blocks, found[blocks], given, before))
+        before = given
+    return ", ".join(f"{blocks} blocks: {factor:.3g} times" for blocks, factor in found.items())
+
+
+def _grows(blocks: int, factor: float, given: list[float], before: list[float] | None) -> str:
+    told = f"with {blocks} blocks the mean square becomes {factor:.3g} times as large: "
+    if before is None:
+        return told + "smaller numbers; one block makes it 1 + 2 a^2 times as large."
+    if len({*given, *before}) == 1:
+        return told + "one number for all depths; let it become smaller where there are more."
+    if given[: len(before)] == before:
+        return told + "your numbers shrink along the depth, and too slowly: use `blocks`, too."
+    return told + "the sum of all a^2 must not grow with the number of blocks."
+
+
 @exercise(
-    "Exercise 2 (Fixup's factor)",
+    "Exercise 3 (Fixup's factor)",
     "The last one is 0, the m - 1 others",
     "left 0 already",
     "as long as it is 0",
@@ -88,7 +123,7 @@ def fixup_factor(answer) -> None:
     expect(answer, blocks ** (-1 / (2 * layers - 2)), slips, "the scale")
 
 
-@exercise("Exercise 3 (backward of Derf)", "gain 1 and bias 0")
+@exercise("Exercise 4 (backward of Derf)", "gain 1 and bias 0")
 def derf_backward(student) -> None:
     """student(dy, x, alpha, shift) -> (dx, dalpha, dshift), gain 1.
 
@@ -198,79 +233,6 @@ def _derf_not_summed(dy, x, alpha, shift) -> tuple:
 def _derf_means(dy, x, alpha, shift) -> tuple:
     dx, by_alpha, by_shift = _derf(dy, x, alpha, shift)
     return dx, by_alpha / x.numel(), by_shift / x.numel()
-
-
-@exercise("Exercise 4 (a step on the sphere)", "rows of length 1")
-def sphere_step(student) -> None:
-    """student(x, f, eta) -> rows of length 1.
-
-    [EQ-NGPT]
-    """
-    cases = [_sphere_case(3, 4), _sphere_case(2, 3, 5)]
-    slips = {
-        "the result has to have length 1 again: normalize it.": (
-            lambda h, f, alpha: h + alpha * (_unit(f) - h)
-        ),
-        "the branch's output is normalized before it is used.": (
-            lambda h, f, alpha: _unit(h + alpha * (f - h))
-        ),
-        "that adds the branch as an ordinary block does; the step goes from x towards f: f - x.": (
-            lambda h, f, alpha: _unit(h + alpha * _unit(f))
-        ),
-        "the sign is turned: the step goes towards f.": (
-            lambda h, f, alpha: _unit(h - alpha * (_unit(f) - h))
-        ),
-        "eta and 1 - eta are exchanged.": (
-            lambda h, f, alpha: _unit(_unit(f) + alpha * (h - _unit(f)))
-        ),
-        "length 1, not root mean square 1.": (
-            lambda h, f, alpha: _sphere_step(h, f, alpha) * h.shape[-1] ** 0.5
-        ),
-        "each row has its own length: sum the squares over the last axis.": (
-            lambda h, f, alpha: _over_all(h + alpha * (_unit(f) - h))
-        ),
-        "the branch's output has length 1, too, not root mean square 1.": _by_rms,
-        "each row has its own length: sum over the last axis, not over the first.": _by_column,
-        "divide by the length, not by its square.": _by_squared_length,
-        "normalize f before the difference: g - x with g = f / |f|, not f - x to length 1.": (
-            lambda h, f, alpha: _unit(h + alpha * _unit(f - h))
-        ),
-        "eta is missing: it says how far the step goes.": lambda h, f, alpha: _unit(f),
-        "x is missing: the step starts there.": lambda h, f, alpha: _unit(alpha * _unit(f)),
-    }
-    calls(student, _sphere_step, *cases, slips=slips)
-
-
-def _sphere_case(*shape: int) -> dict:
-    alpha = 0.1 + draw(shape[-1], seed=2).abs()
-    return {"x": _unit(draw(*shape)), "f": 3 * draw(*shape, seed=1), "eta": alpha}
-
-
-def _unit(v: Tensor) -> Tensor:
-    return v / v.norm(dim=-1, keepdim=True)
-
-
-def _over_all(v: Tensor) -> Tensor:
-    return v / v.norm()
-
-
-def _sphere_step(h: Tensor, f: Tensor, alpha: Tensor) -> Tensor:
-    return _unit(h + alpha * (_unit(f) - h))
-
-
-def _by_rms(h: Tensor, f: Tensor, alpha: Tensor) -> Tensor:
-    root = h.shape[-1] ** 0.5
-    return root * _unit(h + alpha * (root * _unit(f) - h))
-
-
-def _by_column(h: Tensor, f: Tensor, alpha: Tensor) -> Tensor:
-    v = h + alpha * (f / f.norm(dim=0, keepdim=True) - h)
-    return v / v.norm(dim=0, keepdim=True)
-
-
-def _by_squared_length(h: Tensor, f: Tensor, alpha: Tensor) -> Tensor:
-    v = h + alpha * (_unit(f) - h)
-    return v / v.square().sum(-1, keepdim=True)
 
 
 @exercise("Exercise 5 (adaptive gradient clipping)")

@@ -107,42 +107,24 @@ BACKWARDS = {
 }
 
 
+def as_a_norm(blocks):
+    return [(4 + 4 * k) ** -0.5 for k in range(blocks)]
+
+
+NUMBERS = {
+    "one for all": (lambda blocks: 1 / 15, "expected a list of numbers"),
+    "too few": (lambda blocks: [0.1], "one for each block"),
+    "zeros": (lambda blocks: [0.0] * blocks, "never takes part"),
+    "ones": (lambda blocks: [1.0] * blocks, "smaller numbers"),
+    "a constant": (lambda blocks: [0.1] * blocks, "one number for all depths"),
+    "as a norm": (as_a_norm, "too slowly"),
+    "a root too many": (lambda blocks: [0.4 * blocks**-0.25] * blocks, "sum of all a^2"),
+    "not finite": (lambda blocks: [math.nan] * blocks, "finite"),
+}
+
+
 def unit(v):
     return v / v.norm(dim=-1, keepdim=True)
-
-
-def rms_unit(v):
-    return v / v.square().mean(-1, keepdim=True).sqrt()
-
-
-def column_unit(v):
-    return v / v.norm(dim=0, keepdim=True)
-
-
-STEPS = {
-    "RMS twice": (lambda x, f, eta: rms_unit(x + eta * (rms_unit(f) - x)), "length 1, too"),
-    "columns": (lambda x, f, eta: column_unit(x + eta * (column_unit(f) - x)), "over the first"),
-    "difference": (lambda x, f, eta: unit(x + eta * unit(f - x)), "before the difference"),
-    "off the sphere": (lambda x, f, eta: x + eta * (unit(f) - x), "length 1 again"),
-    "raw f": (lambda x, f, eta: unit(x + eta * (f - x)), "before it is used"),
-    "added": (lambda x, f, eta: unit(x + eta * unit(f)), "as an ordinary block"),
-    "sign": (lambda x, f, eta: unit(x - eta * (unit(f) - x)), "sign is turned"),
-    "exchanged": (lambda x, f, eta: unit(eta * x + (1 - eta) * unit(f)), "are exchanged"),
-    "RMS 1": (
-        lambda x, f, eta: unit(x + eta * (unit(f) - x)) * x.shape[-1] ** 0.5,
-        "not root mean square",
-    ),
-    "whole tensor": (
-        lambda x, f, eta: (lambda v: v / v.norm())(x + eta * (unit(f) - x)),
-        "its own length",
-    ),
-    "squared": (
-        lambda x, f, eta: (lambda v: v / (v * v).sum(-1, True))(x + eta * (unit(f) - x)),
-        "not by its square",
-    ),
-    "no eta": (lambda x, f, eta: unit(f), "eta is missing"),
-    "no x": (lambda x, f, eta: unit(eta * unit(f)), "x is missing"),
-}
 
 
 def limit_of(weight, factor, least):
@@ -238,7 +220,7 @@ CASES = {
     check.growth: GROWTHS,
     check.fixup_factor: FACTORS,
     check.derf_backward: BACKWARDS,
-    check.sphere_step: STEPS,
+    check.numbers_in_front: NUMBERS,
     check.clip_by_unit: CLIPS,
 }
 
@@ -249,9 +231,19 @@ test_a_wrong_answer_is_named = wrong_answers_are_named(CASES)
 def test_other_forms_are_accepted():
     assert check.growth(sympy.exp(K * sympy.log(1 + 2 * A**2))).startswith("[ok]")
     assert check.fixup_factor(sympy.root(1 / K, 2 * M - 2)).startswith("[ok]")
-    assert check.sphere_step(lambda x, f, eta: unit((1 - eta) * x + eta * unit(f))).startswith(
-        "[ok]"
-    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda blocks: [blocks**-0.5] * blocks,
+        lambda blocks: torch.full((blocks,), 1 / blocks),
+        lambda blocks: [-1 / (k + 1) for k in range(blocks)],
+        lambda blocks: [2.0] + [1e-3] * (blocks - 1),
+    ],
+)
+def test_any_numbers_that_hold_the_stream_are_accepted(answer):
+    assert check.numbers_in_front(answer).startswith("[ok]")
 
 
 def smaller_of_two_factors(weight, grad, factor, least):

@@ -32,7 +32,6 @@ SETTINGS = {
         r"y = -\sqrt{D}": "a constant solution, or the place of one",
     },
     "06 derive-gradient": {r"c = \kappa^{2}": "where the layer starts"},
-    "06a curves-why": {"c = e^{p}": "the third of three ways"},
 }
 
 
@@ -411,7 +410,7 @@ def scaled_branch(draw):
     return {"x": draw(D), "F": draw(D), "a": 0.7, "q": 1.3, "q_new": 1.3 + 0.7**2 * 2 * 1.3}
 
 
-@lines("06a growth-derive")
+@lines("06a growth-derive", "solutions/06a ex2")
 def number_of_the_depth(draw):
     return {"a": 15**-0.5, "K": 15}
 
@@ -786,7 +785,7 @@ def slopes_near_zero(draw):
     return curve | {"x": x, "y": x / rho, "rho": rho, "q": q, "D": D}
 
 
-@lines("06a derf-derive", "06a derf-why", "solutions/06a ex3")
+@lines("06a derf-derive", "06a derf-why", "solutions/06a ex4")
 def derf(draw):
     x, alpha, s = (leaf(number) for number in draw(3))
     u = alpha * x + s
@@ -796,16 +795,6 @@ def derf(draw):
         return found
 
     return {"x": x, "alpha": alpha, "s": s, "u": u, "h()": slope}
-
-
-@lines("06a curves-why")
-def constants_of_a_parameter(draw):
-    p = draw(1)[0]
-    return {
-        "c": torch.nn.functional.softplus(p),
-        "p": p,
-        "softplus()": torch.nn.functional.softplus,
-    }
 
 
 # Differences

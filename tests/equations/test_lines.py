@@ -30,7 +30,7 @@ PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("04a spectrum-derive", r"J v = \frac{1}{r} (v - ", r"J v = \frac{1}{r} (v + ", LINE),
     ("05 derive-solution", r"= \frac{x}{\rho} + C", r"= -\frac{x}{\rho} + C", BLOCK),
     ("06 derive-bernoulli", r"v = \frac{x^{2}}{D} + C", r"v = \frac{x^{2}}{D} - C", BLOCK),
-    ("06a start-why", r"= \frac{1}{18}", r"= \frac{1}{16}", BLOCK),
+    ("06a plain-why", r"= \frac{1}{18}", r"= \frac{1}{16}", BLOCK),
     ("08a holm-derive", r"M \cdot \frac{0.05}{M}", r"M + \frac{0.05}{M}", BLOCK),
     ("04 failure-why", r"\frac{w_{i}}{r} \left( \frac", r"\frac{1}{r} \left( w_{i} \frac", BLOCK),
     ("03 derive-variance", r"= x_{j}^{2} - 2 \mu", r"= x_{j}^{2} + 2 \mu", LINE),
