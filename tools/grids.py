@@ -373,10 +373,9 @@ for name, change, longer in (
         ["none", "rms_norm"], SMALL_BLOCKS | change, BY_SGD | longer, rates=[3e-2, 1e-1]
     )
     if name != "deep":  # at He's size nothing holds 3^30
-        if name != "long":
-            GRIDS[f"without_norms_{name}"] = grid(
-                AT_ZERO, BLOCKS | change, BY_SGD | longer, rates=[3e-2, 1e-1]
-            )
+        GRIDS[f"without_norms_{name}"] = grid(
+            AT_ZERO, BLOCKS | change, BY_SGD | longer, rates=[3e-2, 1e-1]
+        )
         GRIDS[f"without_none_{name}"] = grid(
             ["none"], BLOCKS | change, BY_SGD | longer, rates=[1e-5, 2e-5]
         )

@@ -44,6 +44,22 @@ def growth(answer) -> None:
         "the branch has two Linear layers and one ReLU: 2, then 1/2, then 2 again make 2, not 4.": (
             (1 + 4 * alpha**2) ** blocks
         ),
+        "1 + 2 a^2 is a whole block, with both of its layers: one power for each block.": (
+            (1 + 2 * alpha**2) ** (2 * blocks)
+        ),
+        "K blocks, not K - 1: the first one adds its branch, too.": (
+            (1 + 2 * alpha**2) ** (blocks - 1)
+        ),
+        "the mixed product 2 a x F has the mean 0: F's weights know nothing of x.": (
+            (1 + 2 * alpha + 2 * alpha**2) ** blocks
+        ),
+        "each block has its shortcut: the 1 belongs inside of the power.": (
+            1 + (2 * alpha**2) ** blocks
+        ),
+        "that is the limit of many small steps; K blocks are a power of 1 + 2 a^2.": (
+            sympy.exp(2 * alpha**2 * blocks)
+        ),
+        "the gain stands in front of the branch once: 2 times a^2.": ((1 + 4 * alpha**4) ** blocks),
     }
     expect(answer, (1 + 2 * alpha**2) ** blocks, slips, "the factor")
 
@@ -114,6 +130,12 @@ def fixup_factor(answer) -> None:
         ),
         "K r^(2m-2) has to be 1: take the root of order 2m - 2, not the power.": (
             blocks ** (2 - 2 * layers)
+        ),
+        "K r^(2m-2) has to be 1: take a root, not a power, and count the step as well.": (
+            blocks ** (1 - layers)
+        ),
+        "the last layer is 0: m - 1 layers are scaled, not m + 1, and the scale counts twice.": (
+            blocks ** (-1 / (layers + 1))
         ),
         "twice m - 1 is 2 m - 2.": blocks ** (-1 / (2 * layers - 1)),
         "K r^(2m-2) has to be 1: r is a power of K, not 1/(2 m - 2) of it.": (
@@ -271,6 +293,21 @@ def clip_by_unit(student) -> None:
         "take the larger of the weight's norm and `least`; yours adds the two.": (
             lambda weight, grad, factor, least: _limited(grad, factor * (_norms(weight) + least))
         ),
+        "`least` counts for each norm that is smaller, not for a norm of 0 alone.": _only_for_zero,
+        "no root of a sum with `least`: take the larger of the weight's norm and `least`.": (
+            lambda weight, grad, factor, least: _limited(
+                grad, factor * (_norms(weight).square() + least).sqrt()
+            )
+        ),
+        "no root of squares with `least`: take the larger of the weight's norm and `least`.": (
+            lambda weight, grad, factor, least: _limited(
+                grad, factor * (_norms(weight).square() + least**2).sqrt()
+            )
+        ),
+        "`least` belongs to the weight's norm, not to the gradient's.": _least_of_the_gradient,
+        "shorten the gradient, not the weight.": _weight_in_its_place,
+        "the norm is the root of the sum of squares, not of their mean.": _by_mean_squares,
+        "the norm is the root of the sum of squares, not the sum of the sizes.": _by_sizes,
         "a row of zeros in the gradient stays as it is; yours is NaN there: 0 divided by 0.": (
             _smaller_of_two_lengths
         ),
@@ -280,6 +317,7 @@ def clip_by_unit(student) -> None:
 
 def _clip_case(rows: int, columns: int, factor: float) -> dict:
     sizes = torch.linspace(0, 3, rows, dtype=torch.float64).unsqueeze(1)  # the first row is zero
+    sizes[1] = 0.05  # shorter than `least`, and not 0
     weight = sizes * draw(rows, columns)
     grad = draw(rows, columns, seed=1)
     grad[-1] = 0
@@ -292,6 +330,33 @@ def _norms(rows: Tensor) -> Tensor:
 
 def _limited(grad: Tensor, limit: Tensor) -> Tensor:
     return torch.where(_norms(grad) > limit, grad * limit / _norms(grad), grad)
+
+
+def _only_for_zero(weight, grad, factor, least) -> Tensor:
+    norms = _norms(weight)
+    return _limited(grad, factor * torch.where(norms == 0, least, norms))
+
+
+def _least_of_the_gradient(weight, grad, factor, least) -> Tensor:
+    limit = factor * _norms(weight).clamp(min=least)
+    return torch.where(_norms(grad) > limit, grad * limit / (_norms(grad) + least), grad)
+
+
+def _weight_in_its_place(weight, grad, factor, least) -> Tensor:
+    limit = factor * _norms(weight).clamp(min=least)
+    return torch.where(_norms(grad) > limit, weight * limit / _norms(grad), grad)
+
+
+def _by_mean_squares(weight, grad, factor, least) -> Tensor:
+    root = weight.shape[1] ** 0.5
+    limit = factor * (_norms(weight) / root).clamp(min=least)
+    return torch.where(_norms(grad) / root > limit, grad * limit * root / _norms(grad), grad)
+
+
+def _by_sizes(weight, grad, factor, least) -> Tensor:
+    limit = factor * weight.abs().sum(1, keepdim=True).clamp(min=least)
+    length = grad.abs().sum(1, keepdim=True)
+    return torch.where(length > limit, grad * limit / length, grad)
 
 
 def _smaller_of_two_lengths(weight, grad, factor, least) -> Tensor:

@@ -25,6 +25,12 @@ GROWTHS = {
     "four": ((1 + 4 * A**2) ** K, "make 2, not 4"),
     "times K": (K * (1 + 2 * A**2), "not K times it"),
     "another letter": ((1 + 2 * A**2) ** M, "holds m"),
+    "two powers": ((1 + 2 * A**2) ** (2 * K), "both of its layers"),
+    "K - 1": ((1 + 2 * A**2) ** (K - 1), "not K - 1"),
+    "mixed": ((1 + 2 * A + 2 * A**2) ** K, "has the mean 0"),
+    "one shortcut": (1 + (2 * A**2) ** K, "inside of the power"),
+    "the limit": (sympy.exp(2 * K * A**2), "limit of many small steps"),
+    "gain twice": ((1 + (2 * A**2) ** 2) ** K, "once: 2 times"),
 }
 FACTORS = {
     "sign": (K ** (1 / (2 * M - 2)), "minus sign is lost"),
@@ -36,6 +42,8 @@ FACTORS = {
     "2m - 1": (K ** (-1 / (2 * M - 1)), "2 m - 2."),
     "no power": (1 / (K * (2 * M - 2)), "a power of K"),
     "no root": (K ** (2 - 2 * M), "not the power"),
+    "power": (K ** (-(M - 1)), "not a power"),
+    "m + 1": (K ** (-1 / (M + 1)), "not m + 1"),
     "in L": (sympy.Symbol("L") ** (-1 / (2 * M - 2)), "holds L"),
 }
 TWO = 2 / math.sqrt(math.pi)
@@ -189,7 +197,48 @@ def by_number(w, g, factor, least):
     return torch.where(g.abs() > limit, g.sign() * limit, g)
 
 
+def only_for_zero(w, g, factor, least):
+    norm = lengths(w)
+    norm[norm == 0] = least
+    return clip(g, factor * norm, lengths(g))
+
+
+def under_the_root(w, g, factor, least):
+    return clip(g, factor * ((w * w).sum(1, True) + least).sqrt(), lengths(g))
+
+
+def of_squares(w, g, factor, least):
+    return clip(g, factor * ((w * w).sum(1, True) + least * least).sqrt(), lengths(g))
+
+
+def on_the_gradient(w, g, factor, least):
+    limit = limit_of(w, factor, least)
+    return torch.where(lengths(g) > limit, g / (lengths(g) + least) * limit, g)
+
+
+def the_weight(w, g, factor, least):
+    limit = limit_of(w, factor, least)
+    return torch.where(lengths(g) > limit, w / lengths(g) * limit, g)
+
+
+def mean_squares(w, g, factor, least):
+    limit = factor * (w * w).mean(1, True).sqrt().clamp(min=least)
+    return clip(g, limit, (g * g).mean(1, True).sqrt())
+
+
+def sizes(w, g, factor, least):
+    limit = factor * w.norm(p=1, dim=1, keepdim=True).clamp(min=least)
+    return clip(g, limit, g.norm(p=1, dim=1, keepdim=True))
+
+
 CLIPS = {
+    "least for 0 alone": (only_for_zero, "not for a norm of 0 alone"),  # was accepted
+    "under the root": (under_the_root, "no root of a sum"),
+    "root of squares": (of_squares, "no root of squares"),
+    "least on the gradient": (on_the_gradient, "not to the gradient's"),
+    "the weight": (the_weight, "not the weight"),
+    "mean squares": (mean_squares, "not of their mean"),
+    "sizes": (sizes, "not the sum of the sizes"),
     "least of the limit": (larger_limit, "belongs to the weight's norm"),
     "smaller": (smaller, "not the smaller"),
     "to the factor": (to_the_factor, "not factor"),
