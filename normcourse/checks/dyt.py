@@ -1,22 +1,144 @@
-"""Checks of lesson 05: a gain for a slope, the separated equation, from RMSNorm to DyT.
+"""Checks of lesson 05: one norm exchanged, a gain for a slope, one pair, the separated equation.
 
 Tables map what a check says to the wrong answer that earns it; v holds the values of one call.
 """
 
+import copy
 import math
 from collections.abc import Callable
 from types import SimpleNamespace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from normcourse import draw
-from normcourse.checks.probes import calls
-from normcourse.checks.values import is_expression
-from normcourse.checks.verdict import exercise, expect, parts
+from normcourse import draw, training
+from normcourse.checks.probes import calls, unshared
+from normcourse.checks.values import describe, is_expression
+from normcourse.checks.verdict import Slip, exercise, expect, parts, real
+from normcourse.training import swaps
+from normlib import layers, surgery
 
 
-@exercise("Exercise 1 (the norm's slope)", "the slope of the DyT at 0")
+@exercise("Exercise 1 (one norm at a time)", "Norm 0 is the one that reads first")
+def only(student: Callable) -> None:
+    """student(net, i, new) -> a copy of the net, with new(norm, its rows) in the place of norm i.
+
+    What stands there in the test computes what the norm does, so nothing else may change.
+    """
+    data = training.digits()
+    net = training.transformer(layers.RMSNorm, depth=2, width=8, seed=0)
+    inputs = data.train_x[:100]
+    read = [rows.clone() for rows in training.rows_read(net, inputs).values()]
+    names = [name for name, layer in net.named_modules() if isinstance(layer, layers.RMSNorm)]
+    want = net(inputs)
+    for i in (1, 0, 4):
+        got = student(net, i, _StandIn)
+        if isinstance(got, tuple):
+            raise Slip("a tuple came back: surgery.replace returns (net, report); take the first.")
+        if not isinstance(got, nn.Module):
+            raise Slip(f"{describe(got)} came back, expected a network.")
+        if any(isinstance(layer, _StandIn) for layer in net.modules()):
+            raise Slip("the net itself was changed; exchange in copy.deepcopy(net).")
+        stands = [place for place, name in enumerate(names) if _stands_at(got, name)]
+        if stands != [i]:
+            raise Slip(f"for i = {i}: {_wrong_place(stands, i, len(names))}")
+        unshared(net, got)
+        given = got.get_submodule(names[i]).rows
+        assert isinstance(given, Tensor)
+        _right_rows(given, read, i)
+        if not torch.allclose(got(inputs), want):
+            raise Slip("besides the one norm, something else has changed in the copy.")
+
+
+class _StandIn(nn.Module):
+    """Computes what the norm does, and keeps the rows that it was given."""
+
+    def __init__(self, norm: nn.Module, rows: Tensor) -> None:
+        super().__init__()
+        if not isinstance(norm, layers.RMSNorm):
+            raise Slip(f"new(norm, rows) got {describe(norm)} as its norm, expected an RMSNorm.")
+        if not isinstance(rows, Tensor):
+            raise Slip(f"new(norm, rows) got {describe(rows)} as its rows; take read[norm].")
+        self.norm = norm
+        self.rows = rows
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(x)
+
+
+def _stands_at(net: nn.Module, name: str) -> bool:
+    try:
+        return isinstance(net.get_submodule(name), _StandIn)
+    except AttributeError:
+        raise Slip(f"the network that came back has no layer {name}; return the copy.") from None
+
+
+def _wrong_place(stands: list[int], i: int, count: int) -> str:
+    if not stands:
+        return "no norm was exchanged."
+    if len(stands) == count:
+        return "all norms were exchanged; for the others return the norm itself."
+    if stands == [place for place in range(count) if place != i]:
+        return "all norms but this one were exchanged; it is the other way round."
+    if stands == [i - 1]:
+        return f"norm {stands[0]} was exchanged: the first norm has the number 0, not 1."
+    if stands == [count - 1 - i]:
+        return "it was counted from the end; norm 0 is the one that reads first."
+    return f"exchanged were the norms {stands}, expected [{i}]."
+
+
+def _right_rows(rows: Tensor, read: list[Tensor], i: int) -> None:
+    for place, others in enumerate(read):
+        if place != i and rows.shape == others.shape and torch.allclose(rows, others):
+            raise Slip(f"new got the rows of norm {place}; it needs those of norm {i}, read[norm].")
+    if rows.shape[-1:] != read[i].shape[-1:]:
+        raise Slip(
+            f"new got rows of shape {tuple(rows.shape)}; it needs those that the norm reads."
+        )
+
+
+@exercise("Exercise 3 (told nothing)", "in each of the five networks")
+def told_nothing(pair, trained) -> str:
+    """pair: (alpha, factor) of a DyT that beats no norm in each of the trained networks."""
+    alpha, factor = parts(pair, "alpha", "factor")
+    alpha, factor = real(alpha, "alpha"), real(factor, "the factor")
+    if (alpha, factor) == (0.5, 1.0):
+        raise Slip("that is the start of the opening.")
+    if not 0 < alpha * factor < math.inf:
+        raise Slip(
+            f"the slope is {alpha * factor:g} times the gain; a norm's line rises, so does your S."
+        )
+    nets = trained if isinstance(trained, list | tuple) else ()
+    if len(nets) != 5 or not all(isinstance(net, nn.Module) for net in nets):
+        raise Slip(f"trained is {describe(trained)}, expected the page's list of five networks.")
+    data = training.digits()
+
+    def right(net: nn.Module, new: Callable) -> int:
+        exchanged = surgery.replace(copy.deepcopy(net), layers.RMSNorm, new)[0]
+        share = training.accuracy(exchanged, data.test_x, data.test_y)
+        return round(share * len(data.test_y))
+
+    def one_pair(norm: layers.RMSNorm) -> nn.Module:
+        return swaps.tanh(norm, alpha, factor * swaps.gain_of(norm))
+
+    ours = [right(net, one_pair) for net in trained]
+    bare = [right(net, lambda norm: nn.Identity()) for net in trained]
+    counts = f"right of {len(data.test_y)} {ours}, without a norm {bare}"
+    below = sum(our <= their for our, their in zip(ours, bare, strict=True))
+    if below:
+        raise Slip(f"{counts}: not better in {below} of {len(ours)}. {_advice(alpha, factor)}")
+    return counts
+
+
+def _advice(alpha: float, factor: float) -> str:
+    if abs(factor) < 1:
+        return f"The S ends at {abs(factor):g} times the gain; where do a norm's outputs end?"
+    if alpha * factor < 1:
+        return f"The slope at 0 is {alpha * factor:g} times the gain; norm 0 needs about 1.5 times."
+    return "The S is high, or steep, enough; how much is too much for the other four norms?"
+
+
+@exercise("Exercise 2 (the norm's slope)", "the slope of the DyT at 0")
 def gain_for(student: Callable) -> None:
     """student(weight, rho, alpha) -> the gain (D,) with which a DyT has the slope of the norm."""
     cases = [
@@ -71,7 +193,7 @@ GAINS = {
 }
 
 
-@exercise("Exercise 2 (separate)", "D = 64", "G(0) = 0", "between −8 and 8")
+@exercise("Exercise 4 (separate)", "D = 64", "G(0) = 0", "between −8 and 8")
 def separation(separated) -> None:
     """g(y) of the separated EQ-DYT-ODE at D = 64, as a SymPy expression in y."""
     import sympy  # takes half a second, and lesson 05 has it already
@@ -82,7 +204,7 @@ def separation(separated) -> None:
     expect(separated, 64 / (64 - y**2), slips, "g")
 
 
-@exercise("Exercise 2 (integrate)", "D = 64", "G(0) = 0", "between −8 and 8")
+@exercise("Exercise 4 (integrate)", "D = 64", "G(0) = 0", "between −8 and 8")
 def integration(integral) -> None:
     """G(y), the integral of g from 0 to y, as a SymPy expression in y."""
     import sympy
@@ -153,93 +275,3 @@ def _integral_slips(log: Callable, y, want) -> dict:
         "G: one half is missing, that of the fraction with 8 - y.": 4 * log((8 + y) / 8),
         "G: one half is missing, that of the fraction with 8 + y.": -4 * log((8 - y) / 8),
     }
-
-
-@exercise("Exercise 3 (RMSNorm to the paper's DyT)", "the alpha (1,)", r"\kappa = 1")
-def to_paper_form(student: Callable) -> None:
-    """student(weight, rows) -> (alpha (1,), weight (D,)).
-
-    [EQ-DYT-SOLUTION] [EQ-DYT]
-    """
-
-    def tensors(weight: Tensor, rows: Tensor) -> tuple:
-        alpha, gain = parts(student(weight, rows), "alpha", "weight")
-        if isinstance(alpha, float):
-            alpha = weight.new_full((1,), alpha)
-        return alpha, gain
-
-    sizes = 1 + draw(4, 5, 1, seed=6).abs()
-    cases = [
-        {"weight": draw(16, seed=2), "rows": 2 + 3 * draw(7, 16, seed=4)},
-        {"weight": draw(9, seed=3), "rows": sizes * (0.4 + 0.3 * draw(4, 5, 9, seed=5))},
-    ]
-    slips = {text: _paper_slip(alpha=wrong) for text, wrong in PAPER_ALPHA.items()}
-    slips |= {text: _paper_slip(gain=wrong) for text, wrong in PAPER_WEIGHT.items()}
-    calls(tensors, _paper_slip(), *cases, slips=slips, what=("alpha", "weight"))
-
-
-def _paper_slip(alpha: Callable | None = None, gain: Callable | None = None) -> Callable:
-    """The right answer, but for what is given; wrong functions take v, with all that is known."""
-    alpha = alpha or (lambda v: 1 / (v.rho * v.root))
-    gain = gain or (lambda v: v.weight * v.root)
-
-    def answer(weight: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        v = SimpleNamespace(
-            weight=weight,
-            rows=rows,
-            rho=rows.square().mean().sqrt(),
-            root=math.sqrt(len(weight)),
-        )
-        return weight.new_full((1,), float(alpha(v))), gain(v)
-
-    return answer
-
-
-PAPER_ALPHA = {
-    "alpha: 1/rho belongs to kappa = sqrt(D); for kappa = 1 it is divided by sqrt(D).": (
-        lambda v: 1 / v.rho
-    ),
-    "alpha: sqrt(D) divides x inside tanh, so it divides alpha.": lambda v: v.root / v.rho,
-    "alpha: rho divides x; a larger rho means a smaller alpha.": lambda v: v.rho / v.root,
-    "alpha: upside down: rho and sqrt(D) both divide x.": lambda v: v.rho * v.root,
-    "alpha: 8 is the root of 64; take the root of len(weight).": lambda v: 1 / (v.rho * 8),
-    "alpha: the root of D, not D.": lambda v: 1 / (v.rho * v.root**2),
-    "alpha: 0.5 is the start of the paper, not the derived curve.": lambda v: 0.5,
-    "alpha: rho is the ROOT mean square; you took the mean square.": (
-        lambda v: 1 / (v.rho**2 * v.root)
-    ),
-    "alpha: rho is missing.": lambda v: 1 / v.root,
-    "alpha: rho is the root MEAN square; you took the mean length of a row.": (
-        lambda v: 1 / (v.rows.norm(dim=-1).mean() * v.root)
-    ),
-    "alpha: rho is the root MEAN square; you took the root of a sum.": (
-        lambda v: 1 / (v.rows.norm() * v.root)
-    ),
-    "alpha: rho is the root mean SQUARE; you took the mean of the absolute values.": (
-        lambda v: 1 / (v.rows.abs().mean() * v.root)
-    ),
-    "alpha: the standard deviation leaves out the mean; RMSNorm divides by the root mean "
-    "square.": lambda v: 1 / (v.rows.std() * v.root),
-    "alpha: the standard deviation (of the population) leaves out the mean; RMSNorm divides by "
-    "the root mean square.": lambda v: 1 / (v.rows.std(correction=0) * v.root),
-    "alpha: take the mean of all squares first and then one root; you took a root for each row "
-    "and averaged.": lambda v: 1 / (v.rows.square().mean(-1).sqrt().mean() * v.root),
-    "alpha: the size of all rows together; you took that of the first one.": (
-        lambda v: 1 / (v.rows.flatten(0, -2)[0].square().mean().sqrt() * v.root)
-    ),
-}
-PAPER_WEIGHT = {
-    "weight: the curve ends at |w| sqrt(D); with this gain it ends at |w|, and its slope at 0 is "
-    "sqrt(D) times too small.": lambda v: v.weight,
-    "weight: the trained gain is left behind; it multiplies sqrt(D).": (
-        lambda v: torch.full_like(v.weight, v.root)
-    ),
-    "weight: the trained gain is left behind, and sqrt(D) is missing.": (
-        lambda v: torch.ones_like(v.weight)
-    ),
-    "weight: multiply by sqrt(D); alpha is what is divided.": lambda v: v.weight / v.root,
-    "weight: the root of D, not D.": lambda v: v.weight * v.root**2,
-    "weight: rho is in alpha already; the curve ends at |w| sqrt(D) for each rho.": (
-        lambda v: v.weight * v.root / v.rho
-    ),
-}

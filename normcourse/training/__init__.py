@@ -27,7 +27,7 @@ from normcourse.training.stacked import (
     train_stacked,
 )
 from normcourse.training.streams import MixedBlock, doubly_stochastic, streams_mlp
-from normcourse.training.swaps import SWAPS, rows_read, swapped
+from normcourse.training.swaps import SWAP_NAMES, SWAPS, rows_read, swapped
 from normcourse.training.trials import all_runs, same_verdict, trial
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "OPTIMIZERS",
     "SWAP",
     "SWAPS",
+    "SWAP_NAMES",
     "Attention",
     "Block",
     "Data",

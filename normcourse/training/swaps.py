@@ -11,25 +11,31 @@ from normlib import layers, surgery
 PICTURES = 100  # training pictures that the size of a norm's rows is measured on
 
 
-def swapped(net: nn.Module, pictures: Tensor, name: str) -> nn.Module:
-    """A copy of the net with a layer of SWAPS in the place of each RMSNorm; nothing is trained.
+def swapped(net: nn.Module, pictures: Tensor, name: str, only: int | None = None) -> nn.Module:
+    """A copy of the net with other layers in the place of its RMSNorms; nothing is trained.
 
     Args:
         pictures: a batch of the net's inputs; the size of the rows is measured on them.
+        name: one of SWAP_NAMES: the same layer of SWAPS everywhere, or a pair of PLACED.
+        only: which norm alone is exchanged, 0 for the one that reads first; None exchanges all.
     """
     copied = copy.deepcopy(net)
     rows = rows_read(copied, pictures)
+    first_name, others_name = PLACED.get(name, (name, name))
+    place = {norm: number for number, norm in enumerate(rows)}
 
     def new(norm: layers.RMSNorm) -> nn.Module:
+        if only is not None and place[norm] != only:
+            return norm
         size = rows[norm].square().mean().sqrt().item()
-        return SWAPS[name](norm, size)
+        return SWAPS[others_name if place[norm] else first_name](norm, size)
 
     return surgery.replace(copied, layers.RMSNorm, new)[0]
 
 
 @torch.no_grad()
 def rows_read(net: nn.Module, inputs: Tensor) -> dict[nn.Module, Tensor]:
-    """What each RMSNorm of the net reads when the net gets these inputs, as rows."""
+    """What each RMSNorm of the net reads when the net gets these inputs, in order of reading."""
     rows = {}
 
     def note(norm: nn.Module, given: tuple) -> None:
@@ -55,20 +61,21 @@ def tanh(norm: layers.RMSNorm, alpha: float, gain: Tensor) -> nn.Module:
     return dyt
 
 
-def of_scale(scale: float | str) -> Callable[[layers.RMSNorm, float], nn.Module]:
-    """The DyT with the slope of the norm, gain / size, that ends at gain * scale."""
+def of_scale(scale: float | str, times: float = 1.0) -> Callable:
+    """The DyT with `times` the slope of the norm, gain / size, that ends at gain * scale."""
 
     def new(norm: layers.RMSNorm, size: float) -> nn.Module:
-        dyt = layers.DyT(norm.normalized_shape, alpha_init=1 / size, scale=scale, bias=False)
+        slope = times / size
+        dyt = layers.DyT(norm.normalized_shape, alpha_init=slope, scale=scale, bias=False)
         dyt.weight = nn.Parameter(gain_of(norm).clone())
         return dyt
 
     return new
 
 
-def line(norm: layers.RMSNorm, size: float) -> nn.Module:
-    """x * gain / size, as a Linear layer with that diagonal."""
-    slopes = gain_of(norm) / size
+def line(norm: layers.RMSNorm, size: float, times: float = 1.0) -> nn.Module:
+    """x * gain * times / size, as a Linear layer with that diagonal."""
+    slopes = times * gain_of(norm) / size
     linear = nn.Linear(len(slopes), len(slopes), bias=False)
     linear.weight = nn.Parameter(slopes.diag())
     return linear
@@ -83,4 +90,14 @@ SWAPS: dict[str, Callable[[layers.RMSNorm, float], nn.Module]] = {
     "scale 2": of_scale(2.0),
     "derived": of_scale("sqrt_d"),
     "line": line,
+    "RMSNorm": lambda norm, size: copy.deepcopy(norm),
+    "one pair": lambda norm, size: tanh(norm, 1.6, 1.2 * gain_of(norm)),
+    "derived, 4 times": of_scale("sqrt_d", 4.0),
+    "line, 4 times": lambda norm, size: line(norm, size, 4.0),
 }
+# what stands in the place of the norm that reads first, and in the place of the others
+PLACED: dict[str, tuple[str, str]] = {
+    "start in the first": ("as it starts", "RMSNorm"),
+    "start in the others": ("RMSNorm", "as it starts"),
+}
+SWAP_NAMES = [*SWAPS, *PLACED]  # a record counts them

@@ -1,12 +1,18 @@
 """The checks of lesson 05 name the slips people make, and accept answers written otherwise."""
 
+import copy
 import math
+from functools import partial
 
 import pytest
 import sympy
 import torch
+from torch import nn
 
+from normcourse import training
 from normcourse.checks import dyt as check
+from normlib import layers, surgery
+from tests.course.solutions import load
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 y = sympy.Symbol("y", real=True)
@@ -118,75 +124,125 @@ def root(weight):
     return math.sqrt(len(weight))
 
 
-def one(value):
-    return torch.tensor([value], dtype=torch.float64)
+SMALL = 5  # norms of the network that the check of exercise 1 exchanges in
 
 
-def rms(rows):
-    return rows.square().mean().sqrt().item()
+def only(net, i, new, at=None, rows_of=None, copied=True):
+    """The right answer, but for what is given."""
+    net = copy.deepcopy(net) if copied else net
+    read = training.rows_read(net, training.digits().train_x[:100])
+    norms = list(read)
+    places = at(i) if at else [i]
+    rows = read[norms[rows_of(i)]] if rows_of else None
+
+    def in_its_place(norm):
+        if norms.index(norm) not in places:
+            return norm
+        return new(norm, read[norm] if rows is None else rows)
+
+    return surgery.replace(net, layers.RMSNorm, in_its_place)[0]
 
 
-WRONG_ALPHAS = {
-    "scale not folded": (lambda w, x: 1 / rms(x), "for kappa = 1"),
-    "multiplied": (lambda w, x: root(w) / rms(x), "divides alpha"),
-    "upside down": (lambda w, x: rms(x) / root(w), "smaller alpha"),
-    "all upside down": (lambda w, x: rms(x) * root(w), "both divide x"),
-    "the root of 64": (lambda w, x: 1 / (rms(x) * 8), "len(weight)"),
-    "D for its root": (lambda w, x: 1 / (rms(x) * len(w)), "not D"),
-    "the default": (lambda w, x: 0.5, "start of the paper"),
-    "mean square": (lambda w, x: 1 / (rms(x) ** 2 * root(w)), "the mean square"),
-    "no rho": (lambda w, x: 1 / root(w), "rho is missing"),
-    "lengths": (lambda w, x: 1 / (x.norm(dim=-1).mean().item() * root(w)), "mean length"),
-    "one length": (lambda w, x: 1 / (x.norm().item() * root(w)), "root of a sum"),
-    "absolute": (lambda w, x: 1 / (x.abs().mean().item() * root(w)), "absolute values"),
-    "deviation": (lambda w, x: 1 / (x.std().item() * root(w)), "leaves out the mean"),
-    "population": (lambda w, x: 1 / (x.std(correction=0).item() * root(w)), "leaves out the mean"),
-    "mean of roots": (
-        lambda w, x: 1 / (x.square().mean(-1).sqrt().mean().item() * root(w)),
-        "and averaged",
+def without_the_others(net, i, new):
+    net = copy.deepcopy(net)
+    read = training.rows_read(net, training.digits().train_x[:100])
+    chosen = list(read)[i]
+
+    def in_its_place(norm):
+        return new(norm, read[norm]) if norm is chosen else nn.Identity()
+
+    return surgery.replace(net, layers.RMSNorm, in_its_place)[0]
+
+
+def with_the_same_head(net, i, new):
+    found = only(net, i, new)
+    found[-1] = net[-1]
+    return found
+
+
+WRONG_ONLY = {
+    "all": (partial(only, at=lambda i: range(SMALL)), "all norms were exchanged"),
+    "none": (lambda net, i, new: copy.deepcopy(net), "no norm was exchanged"),
+    "all but one": (
+        partial(only, at=lambda i: [place for place in range(SMALL) if place != i]),
+        "the other way round",
     ),
-    "one row": (
-        lambda w, x: 1 / (rms(x.flatten(0, -2)[0]) * root(w)),
-        "of the first one",
-    ),
-    "tripled": (lambda w, x: 3 / (rms(x) * root(w)), "off by"),
+    "counted from 1": (partial(only, at=lambda i: [(i - 1) % SMALL]), "has the number 0, not 1"),
+    "counted from the end": (partial(only, at=lambda i: [SMALL - 1 - i]), "from the end"),
+    "up to it": (partial(only, at=lambda i: range(i + 1)), "exchanged were the norms [0, 1]"),
+    "in place": (partial(only, copied=False), "the net itself was changed"),
+    "the others taken out": (without_the_others, "something else has changed"),
+    "rows of another": (partial(only, rows_of=lambda i: (i + 1) % SMALL), "rows of norm 2"),
+    "report too": (lambda *given: (only(*given), {}), "take the first"),
+    "no network": (lambda *given: 3, "expected a network"),
+    "another network": (lambda *given: nn.Linear(2, 2), "has no layer"),
+    "shared": (with_the_same_head, "shares"),
+    "no rows": (lambda net, i, new: only(net, i, lambda norm, rows: new(norm, 1.0)), "as its rows"),
+    "changed order": (lambda net, i, new: only(net, i, lambda norm, x: new(x, norm)), "its norm"),
 }
 
 
-@pytest.mark.parametrize("wrong, message", WRONG_ALPHAS.values(), ids=WRONG_ALPHAS)
-def test_a_wrong_alpha_is_named(wrong, message):
-    verdict = check.to_paper_form(lambda w, x: (one(wrong(w, x)), root(w) * w))
-    assert verdict.startswith("[x]") and "alpha" in verdict and message in verdict
+@pytest.mark.parametrize("wrong, message", WRONG_ONLY.values(), ids=WRONG_ONLY)
+def test_a_wrong_exchange_of_one_norm_is_named(wrong, message):
+    verdict = check.only(wrong)
+    assert verdict.startswith("[x]") and message in verdict
 
 
-WRONG_WEIGHTS = {
-    "not folded": (lambda w, x: w, "ends at |w| sqrt(D); with"),
-    "gain left behind": (lambda w, x: torch.full_like(w, root(w)), "left behind; it"),
-    "fresh gain": (lambda w, x: torch.ones_like(w), "left behind, and"),
-    "divided": (lambda w, x: w / root(w), "multiply by sqrt(D)"),
-    "D for its root": (lambda w, x: w * len(w), "not D"),
-    "with rho": (lambda w, x: root(w) * w / rms(x), "rho is in alpha"),
+def by_names(net, i, new):
+    found = copy.deepcopy(net)
+    names = [name for name, layer in net.named_modules() if isinstance(layer, layers.RMSNorm)]
+    norm = found.get_submodule(names[i])
+    rows = training.rows_read(found, training.digits().train_x[100:150])[norm]
+    found.set_submodule(names[i], new(norm, rows))
+    return found
+
+
+@pytest.mark.parametrize("right", [only, by_names])
+def test_one_norm_may_be_exchanged_otherwise(right):
+    assert check.only(right).startswith("[ok]")
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return load("05_dyt")["trained"]
+
+
+GOOD_PAIRS = [(1.6, 1.2), (3, 1), (1, 1.5), (-1.6, -1.2), (torch.tensor(1.6), 1.2)]
+
+
+@pytest.mark.parametrize("pair", GOOD_PAIRS, ids=str)
+def test_more_than_one_pair_is_accepted(pair, trained):
+    verdict = check.told_nothing(pair, trained)
+    assert verdict.startswith("[ok]") and "without a norm" in verdict
+
+
+WRONG_PAIRS = {
+    "the start": ((0.5, 1), "the start of the opening"),
+    "too flat": ((0.5, 1.2), "norm 0 needs about 1.5"),
+    "too low": ((3, 0.5), "where do a norm's outputs end"),
+    "too high": ((5, 5), "how much is too much"),
+    "upside down": ((1.6, -1.2), "so does your S"),
+    "nothing": ((0.0, 1.2), "so does your S"),
+    "not finite": ((math.inf, 1.2), "so does your S"),
+    "a list for each norm": (([1.6] * 5, 1.2), "expected a number"),
+    "one number": (1.6, "expected"),
+    "three": ((1.6, 1.2, 1.0), "expected"),
 }
 
 
-@pytest.mark.parametrize("wrong, message", WRONG_WEIGHTS.values(), ids=WRONG_WEIGHTS)
-def test_a_wrong_weight_is_named(wrong, message):
-    verdict = check.to_paper_form(lambda w, x: (one(1 / (root(w) * rms(x))), wrong(w, x)))
-    assert verdict.startswith("[x]") and "weight: " in verdict and message in verdict
+@pytest.mark.parametrize("pair, message", WRONG_PAIRS.values(), ids=WRONG_PAIRS)
+def test_a_pair_that_does_not_work_is_named(pair, message, trained):
+    verdict = check.told_nothing(pair, trained)
+    assert verdict.startswith("[x]") and message in verdict
 
 
-def by_numbers(weight, rows):
-    numbers = [value * value for value in rows.flatten().tolist()]
-    size = (sum(numbers) / len(numbers)) ** 0.5
-    return 1 / (size * len(weight) ** 0.5), weight * len(weight) ** 0.5
+@pytest.mark.parametrize("nets", [3, [], [1, 2, 3, 4, 5]])
+def test_the_pair_needs_the_five_networks(nets):
+    assert "list of five networks" in check.told_nothing((1.6, 1.2), nets)
 
 
-def by_row_norms(weight, rows):
-    mean_square = rows.square().mean(-1).mean()
-    alpha = torch.rsqrt(mean_square * rows.shape[-1])
-    return alpha.reshape(1), weight * math.sqrt(rows.shape[-1])
-
-
-@pytest.mark.parametrize("answer", [by_numbers, by_row_norms])
-def test_alpha_may_be_a_float_and_the_size_computed_otherwise(answer):
-    assert check.to_paper_form(answer).startswith("[ok]")
+def test_what_the_pair_is_scored_by_is_the_swap_of_the_records(trained):
+    data = training.digits()
+    nets = [training.swapped(net, data.train_x[:100], "one pair") for net in trained]
+    right = [round(400 * training.accuracy(net, data.test_x, data.test_y)) for net in nets]
+    assert f"right of 400 {right}, " in check.told_nothing((1.6, 1.2), trained)

@@ -420,11 +420,29 @@ def by_formula(name, x, gain, size):
         "scale 2": 2 * gain * torch.tanh(x / (2 * size)),
         "derived": width**0.5 * gain * torch.tanh(x / (width**0.5 * size)),
         "line": gain * x / size,
+        "RMSNorm": gain * x / (x.square().mean(-1, keepdim=True) + EPS).sqrt(),
+        "one pair": 1.2 * gain * torch.tanh(1.6 * x),
+        "derived, 4 times": width**0.5 * gain * torch.tanh(4 * x / (width**0.5 * size)),
+        "line, 4 times": 4 * gain * x / size,
     }[name]
 
 
-@pytest.mark.parametrize("name", training.SWAPS)
-def test_a_swap_puts_the_named_curve_in_the_place_of_each_norm(name):
+EPS = torch.finfo(torch.float64).eps  # what RMSNorm takes without eps=
+IN_PLACES = [(name, None, (name, name)) for name in training.SWAPS]
+IN_PLACES += [
+    ("start in the first", None, ("as it starts", "RMSNorm")),
+    ("start in the others", None, ("RMSNorm", "as it starts")),
+    ("line", 0, ("line", "RMSNorm")),
+    ("line", 1, ("RMSNorm", "line")),
+]
+
+
+def test_each_name_of_a_swap_is_tried():
+    assert {name for name, *_ in IN_PLACES} == set(training.SWAP_NAMES)
+
+
+@pytest.mark.parametrize("name, only, stand", IN_PLACES)
+def test_a_swap_puts_the_named_curve_in_the_place_of_each_norm(name, only, stand):
     first, second = layers.RMSNorm(8), layers.RMSNorm(8)
     with torch.no_grad():
         first.weight.copy_(1 + 0.3 * draw(8, seed=1))
@@ -436,9 +454,9 @@ def test_a_swap_puts_the_named_curve_in_the_place_of_each_norm(name):
     assert all(map(torch.equal, training.rows_read(net, pictures).values(), (pictures, read)))
 
     x = draw(5, 8, seed=4)
-    of_first = by_formula(name, x, first.weight, pictures.square().mean().sqrt())
-    want = by_formula(name, writes(of_first), second.weight, read.square().mean().sqrt())
-    torch.testing.assert_close(training.swapped(net, pictures, name)(x), want)
+    of_first = by_formula(stand[0], x, first.weight, pictures.square().mean().sqrt())
+    want = by_formula(stand[1], writes(of_first), second.weight, read.square().mean().sqrt())
+    torch.testing.assert_close(training.swapped(net, pictures, name, only=only)(x), want)
     assert isinstance(net[0], layers.RMSNorm)
     assert not any(layer._forward_pre_hooks for layer in net.modules())
 
