@@ -26,6 +26,12 @@ from normlib import functional
 
 NEAR = 5e-3  # of numbers that a reader writes down
 
+
+def _listed(answer):
+    """A tensor or an array as lists; anything else as it is."""
+    return answer.tolist() if hasattr(answer, "tolist") else answer
+
+
 # Exercise 1
 
 # The variance is 12, with D - 1 it is 16: no two slips together divide by the right 5.
@@ -85,8 +91,7 @@ def by_hand(answer) -> None:
         "the deviations are not divided by anything yet.": centred * weight + bias,
         "the sign: a deviation is the entry minus the mean.": bias - xhat * weight,
     }
-    listed = answer.tolist() if hasattr(answer, "tolist") else answer
-    given = parts(listed, *RESULTS, kind="list")
+    given = parts(_listed(answer), *RESULTS, kind="list")
     got = torch.tensor(numbers(given, "the row"), dtype=torch.float64)
     want = xhat * weight + bias
     named = any(torch.allclose(got, slip, rtol=NEAR, atol=NEAR) for slip in slips.values())
@@ -185,6 +190,10 @@ def _leading(dims: int, shape: tuple) -> tuple:
     return tuple(range(dims - len(shape))) or (0,)
 
 
+def _from_the_front(dims: int, shape: tuple) -> tuple:
+    return tuple(range(len(shape)))
+
+
 def _all_but_first(dims: int, shape: tuple) -> tuple:
     return tuple(range(1, dims)) or (0,)
 
@@ -202,6 +211,8 @@ LAYER_NORM_SLIPS |= {text: _affine_slip(wrong) for text, wrong in AFFINE.items()
 LAYER_NORM_SLIPS |= {
     "wrong axes: these statistics run over the leading dimensions, "
     "that is over the samples.": _axis_slip(_leading),
+    "wrong axes: you count from the front; normalized_shape names the LAST dimensions, "
+    "range(-len(normalized_shape), 0).": _axis_slip(_from_the_front),
     "wrong axes: the first one was reduced, as BatchNorm does: "
     "these statistics run over the samples.": _axis_slip(lambda dims, shape: (0,)),
     "wrong axes: only the last one was reduced; normalized_shape may have two.": _axis_slip(
@@ -284,9 +295,11 @@ def back_to_a_row(answer) -> None:
     [EQ-LN-CONSTRAINTS] [EQ-LN-INVARIANCE]
     """
     output, row = (
-        torch.tensor(numbers(parts(part, *RESULTS, kind="list"), name), dtype=torch.float64)
+        torch.tensor(
+            numbers(parts(_listed(part), *RESULTS, kind="list"), name), dtype=torch.float64
+        )
         for part, name in zip(
-            parts(answer, "output", "input", kind="pair of lists"),
+            parts(_listed(answer), "output", "input", kind="pair of lists"),
             ("the output", "the row that came in"),
             strict=True,
         )
@@ -305,17 +318,21 @@ def back_to_a_row(answer) -> None:
             f"the output's squares add up to {output.square().sum():.3g}; they have to give D = 4."
         )
     slips = {
-        "its mean is right; its VARIANCE is 2. The standard deviation has to be 2.": (
+        "the second row's mean is right; its VARIANCE is 2. The standard deviation has to be 2.": (
             10 + math.sqrt(2) * xhat
         ),
-        "its standard deviation is 4: multiply the output by 2, not by 4.": 10 + 4 * xhat,
-        "its standard deviation is 1: what was divided has to come back, too.": 10 + xhat,
-        "2 is its standard deviation with D - 1; LayerNorm divides by D.": (
+        "the second row has the standard deviation 4: multiply the output by 2, not by 4.": 10
+        + 4 * xhat,
+        "the second row has the standard deviation 1: what was divided has to come back, too.": 10
+        + xhat,
+        "2 is the second row's standard deviation with D - 1; LayerNorm divides by D.": (
             10 + math.sqrt(3) * xhat
         ),
-        "its mean is 0: what was subtracted has to come back, too.": 2 * xhat,
-        "the level comes back last: multiply by 2 first, then add 10.": 2 * (10 + xhat),
-        "that row gives the output with the other sign: a factor below 0 flips it.": 10 - 2 * xhat,
+        "the second row has the mean 0: what was subtracted has to come back, too.": 2 * xhat,
+        "the second row: the level comes back last: multiply by 2 first, then add 10.": 2
+        * (10 + xhat),
+        "the second row gives the output with the other sign: a factor below 0 flips it.": 10
+        - 2 * xhat,
     }
     expect(row, x, slips, what="the row that came in", rtol=NEAR, atol=NEAR)
 

@@ -209,7 +209,15 @@ def _gradients(function: Callable, case: Mapping) -> dict[str, Tensor | None]:
     if not output.requires_grad:
         return dict.fromkeys(asked)
     weights = draw(*output.shape, seed=7).to(output.dtype)
-    found = torch.autograd.grad(output, list(asked.values()), weights, allow_unused=True)
+    try:
+        found = torch.autograd.grad(output, list(asked.values()), weights, allow_unused=True)
+    except RuntimeError as error:
+        if "modified by an inplace operation" not in str(error):
+            raise
+        raise Slip(
+            "the gradient needs a tensor that your code has overwritten (/=, *=, += or a method "
+            "with _ at its end): write c = c / s in place of c /= s."
+        ) from None
     return dict(zip(asked, found, strict=True))
 
 

@@ -42,6 +42,7 @@ def train(
     warmup: int = 0,
     seed: int = 0,
     evaluate_every: int | None = None,
+    clip: float | None = None,
     watch: Callable[[nn.Module], object] | None = None,
     name: str = "",
 ) -> Record:
@@ -52,11 +53,14 @@ def train(
         warmup: steps over which the learning rate rises linearly to lr.
         seed: of the order of the batches only; a model is seeded where it is built.
         evaluate_every: steps between two looks at the validation accuracy; None looks at the end.
-        watch: called after each backward pass; what it returns is kept in the record.
+        clip: a longer gradient, of all parameters together, is shortened to this length.
+        watch: called after each backward pass and before the clipping; what it returns is kept in
+            the record.
     Returns: the record. A loss that is not finite ends the run, with diverged True.
-    Raises: ValueError (a batch larger than the training data, an optimizer of another name).
+    Raises: ValueError (a batch larger than the training data, an optimizer of another name, a
+        length to clip at that is not above 0).
     """
-    _check(optimizer, batch_size, len(data.train_y))
+    _check(optimizer, batch_size, len(data.train_y), clip)
     update = OPTIMIZERS[optimizer](model.parameters(), lr=lr)
     record = Record(name, seed, lr, batch_size)
     batches = _batches(data, batch_size, torch.Generator().manual_seed(seed))
@@ -74,6 +78,8 @@ def train(
         if not math.isfinite(loss.item()):
             record.diverged = True
             break
+        if clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
         update.step()
         if step + 1 == steps or (evaluate_every and (step + 1) % evaluate_every == 0):
             record.steps.append(step + 1)
@@ -82,7 +88,7 @@ def train(
     return record
 
 
-def _check(optimizer: str, batch_size: int, samples: int) -> None:
+def _check(optimizer: str, batch_size: int, samples: int, clip: float | None) -> None:
     if optimizer not in OPTIMIZERS:
         expected = " or ".join(map(repr, OPTIMIZERS))
         raise ValueError(f"train needs {expected} as optimizer, got {optimizer!r}.")
@@ -90,6 +96,8 @@ def _check(optimizer: str, batch_size: int, samples: int) -> None:
         raise ValueError(
             f"train needs a batch_size from 1 to the {samples} training samples, got {batch_size}."
         )
+    if clip is not None and not clip > 0:
+        raise ValueError(f"train clips at a length above 0, got {clip}. Pass 1.0, say, or None.")
 
 
 def _batches(

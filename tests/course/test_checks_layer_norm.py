@@ -49,7 +49,7 @@ BACK = {
     "variance 16": (([1, 1, -1, -1], [14, 14, 6, 6]), "not by 4"),
     "size forgotten": (([1, 1, -1, -1], [11, 11, 9, 9]), "what was divided"),
     "D - 1": (([1, 1, -1, -1], [11.732, 11.732, 8.268, 8.268]), "LayerNorm divides by D"),
-    "level forgotten": (([1, 1, -1, -1], [2, 2, -2, -2]), "what was subtracted"),
+    "level forgotten": (([1, 1, -1, -1], [2, 2, -2, -2]), "the second row has the mean 0"),
     "level first": (([1, 1, -1, -1], [22, 22, 18, 18]), "the level comes back last"),
     "flipped": (([1, 1, -1, -1], [8, 8, 12, 12]), "flips it"),
     "one row": ([1, 1, -1, -1], "expected a pair of lists (output, input)"),
@@ -68,6 +68,9 @@ def test_a_row_comes_in_any_form():
     numbers = [-0.4, -0.8, 0.6, 3.4]
     for answer in (tuple(numbers), torch.tensor(numbers), numpy.array(numbers)):
         assert check.by_hand(answer).startswith("[ok]")
+    output, row = torch.tensor([1.0, 1, -1, -1]), torch.tensor([12.0, 12, 8, 8])
+    for answers in ([output, row], torch.stack([output, row]), (output.numpy(), row.tolist())):
+        assert check.back_to_a_row(answers).startswith("[ok]")
 
 
 # Exercise 2
@@ -110,6 +113,12 @@ def one_pass(x, shape, weight, bias, eps):
 def in_place(x, shape, weight, bias, eps):
     x -= x.mean(trailing(shape), keepdim=True)
     return x / torch.sqrt(x.square().mean(trailing(shape), keepdim=True) + eps) * weight + bias
+
+
+def divided_in_place(x, shape, weight, bias, eps):
+    around = x - x.mean(trailing(shape), keepdim=True)
+    around /= torch.sqrt(around.square().mean(trailing(shape), keepdim=True) + eps)
+    return around * weight + bias
 
 
 def rms(x, shape, weight, bias, eps):
@@ -195,6 +204,11 @@ LAYER_NORM = {
     "only divided": (only_divided, "has to be centred as well"),
     "one plus the gain": (affine(lambda xhat, w, b: xhat * (1 + w) + b), "1 plus the gain"),
     "no keepdim": (layer(keepdim=False), "keepdim=True is missing"),
+    "the first axes": (
+        layer(dims=lambda shape: tuple(range(len(shape)))),
+        "you count from the front",
+    ),
+    "divided in place": (divided_in_place, "the gradient needs a tensor that your code has"),
     "axes counted from the front": (
         layer(dims=lambda shape: (2, 3)),
         "your code raised IndexError",

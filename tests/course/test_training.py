@@ -11,9 +11,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parameters_to_vector
 
 from normcourse import draw, training
 from normcourse.training.data import bundled_digits
+from normcourse.training.looks import gradient_norm
 from normlib import layers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -208,6 +210,32 @@ def test_the_first_step_is_the_optimizers_own(data, optimizer):
     training.OPTIMIZERS[optimizer](theirs.parameters(), lr=0.01).step()
     for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_a_longer_gradient_is_shortened_to_the_length_of_clip(data):
+    """SGD's step is the rate times the gradient: no longer than rate times clip, in one line."""
+    start = parameters_to_vector(training.mlp(depth=1, width=16).parameters()).detach()
+    steps = []
+    lengths = []
+    for clip in (None, 0.1, 100.0):
+        model = training.mlp(depth=1, width=16)
+        record = training.train(
+            model, data, steps=1, lr=0.5, clip=clip, watch=gradient_norm
+        )
+        lengths += record.watched
+        steps.append(parameters_to_vector(model.parameters()).detach() - start)
+    free, shortened, untouched = steps
+    assert 0.1 < lengths[0] < 100
+    assert lengths == [lengths[0]] * 3  # what is watched is the gradient before
+    assert torch.equal(untouched, free)
+    # torch divides by the length plus 1e-6: below 1e-6 / 0.1 of the step
+    torch.testing.assert_close(shortened, free * 0.1 / lengths[0], rtol=1e-5, atol=1e-12)
+
+
+@pytest.mark.parametrize("clip", [0.0, -1.0, math.nan])
+def test_a_length_to_clip_at_is_above_0(data, clip):
+    with pytest.raises(ValueError, match=f"above 0, got {clip}"):
+        training.train(training.mlp(depth=1, width=16), data, steps=1, clip=clip)
 
 
 def test_warm_up_raises_the_rate_step_by_step(data):
