@@ -219,9 +219,7 @@ def test_a_longer_gradient_is_shortened_to_the_length_of_clip(data):
     lengths = []
     for clip in (None, 0.1, 100.0):
         model = training.mlp(depth=1, width=16)
-        record = training.train(
-            model, data, steps=1, lr=0.5, clip=clip, watch=gradient_norm
-        )
+        record = training.train(model, data, steps=1, lr=0.5, clip=clip, watch=gradient_norm)
         lengths += record.watched
         steps.append(parameters_to_vector(model.parameters()).detach() - start)
     free, shortened, untouched = steps
