@@ -54,6 +54,8 @@ def variance_left(answer) -> None:
         "0.6 is rounded too far: give two digits.": 0.6,
         "3 is the RMS of the row.": 3.0,
         "25/81 divides the variance by the mean square, and squares that: do not.": 25 / 81,
+        "2/3 is mean/RMS; the mean's share is its square, and the variance is the rest.": 2 / 3,
+        "5/21 squares the squared mean: the mean square is the variance plus 2 squared.": 5 / 21,
         "1/9 divides 1 by the mean square; divide the variance of the row, 5.": 1 / 9,
         "5/29 squares the variance: the mean square is the variance plus the squared mean.": 5 / 29,
         "that is the standard deviation of the output; its square is asked for.": math.sqrt(5) / 3,
@@ -75,7 +77,7 @@ def fold_centring(student) -> None:
             got_weight, got_bias = parts(student(weight, bias), "weight", "bias")
             unchanged("weight", weight_before, weight)
             unchanged("bias", bias_before, bias)
-            expect(got_weight, weight - weight.mean(0), _fold_slips(weight), "the weight")
+            expect(got_weight, weight - weight.mean(0), _fold_slips(weight, bias), "the weight")
             slips = {
                 "the bias is part of the row that is written: subtract its mean too.": bias,
                 "the bias is centred, not dropped: subtract its mean from it.": torch.zeros(out),
@@ -293,7 +295,7 @@ def _layer_norm(h: Tensor) -> Tensor:
 # Exercise 3
 
 
-def _fold_slips(weight: Tensor) -> dict[str, Tensor]:
+def _fold_slips(weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
     slips = {
         "subtract the mean over the OUTPUT units (axis 0); "
         "over axis 1 you centre the layer's input.": (weight - weight.mean(1, keepdim=True)),
@@ -313,6 +315,7 @@ def _fold_slips(weight: Tensor) -> dict[str, Tensor]:
             weight - weight[0]
         ),
         "that is the mean itself: return weight minus it.": weight.mean(0).expand_as(weight),
+        "subtract the weight's own means, not the bias's.": weight - bias.mean(),
     }
     if weight.shape[0] == weight.shape[1]:
         slips[

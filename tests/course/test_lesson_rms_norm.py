@@ -1,0 +1,54 @@
+"""Lesson 03's sentences on other rates and other draws, which no cell shows."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from normcourse import draw
+
+pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
+
+LESSON = Path(__file__).parents[2] / "notebooks" / "03_rms_norm.ipynb"
+
+
+def definitions() -> dict:
+    """The lesson's own functions: networks, training, norms; nothing is trained."""
+    names: dict = {}
+    cells = {
+        cell["id"]: "".join(cell["source"]) for cell in json.loads(LESSON.read_text())["cells"]
+    }
+    norms = cells["failure-run"].split("large_weights =")[0]
+    head = cells["head-run"].split("one_norm =")[0]
+    parts = [cells[name] for name in ("setup", "failure-net", "failure-train")]
+    for source in (*parts, norms, cells["halves-norm"], head):
+        exec(source, names)
+    return names
+
+
+@pytest.mark.parametrize("rate", [0.003, 0.3])
+def test_blocks_that_do_nothing_do_not_learn_with_a_layer_norm_at_the_head(rate):
+    lesson = definitions()
+    network, norm = lesson["norm_at_the_head"], lesson["neither"]
+    start = lesson["new_weights"](21, 2 / 64)
+    trained = lesson["train_five"](network, start, norm, rate)
+    assert max(lesson["right"](network, trained, norm)) < 200
+
+
+def test_layer_norm_is_ahead_of_rms_norm_in_most_starts_of_other_draws():
+    lesson = definitions()
+    network = lesson["relu_writes"]
+    shapes = [(64, 64)] * 21 + [(64, 10)]
+    leads = []
+    for first_seed in (100, 200, 300, 400, 500):
+        start = []
+        for number, shape in enumerate(shapes):
+            start.append((2 / 64) ** 0.5 * draw(5, *shape, seed=first_seed + number))
+        counts = []
+        for norm in (lesson["layer_norm"], lesson["exchanged"]):
+            trained = lesson["train_five"](network, start, norm, 0.3)
+            counts.append(lesson["right"](network, trained, norm))
+        leads += [ln - rms for ln, rms in zip(*counts, strict=True)]
+    assert sum(lead > 0 for lead in leads) >= 20
+    assert min(leads) < 0  # not in all
+    assert max(leads) < 30
