@@ -1,23 +1,35 @@
 """Checks of lesson 06, DyISRU: one per exercise."""
 
+import contextlib
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from normcourse import draw
-from normcourse.checks.probes import calls, forbid
-from normcourse.checks.verdict import exercise
+from normcourse.checks.probes import call, calls, forbid
+from normcourse.checks.verdict import Slip, exercise, is_value
 from normlib import gradients
 
 
-@exercise("Exercise 1 (the exact c)", r"y_{i} = \sqrt{D} x_{i}/\sqrt{x_{i}^{2} + c_{i}}")
+@exercise(
+    "Exercise 1 (the exact c)",
+    r"\varepsilon = 0",
+    r"y_{i} = \sqrt{D} x_{i}/\sqrt{x_{i}^{2} + c_{i}}",
+)
 def true_c(student) -> None:
     """student(x) -> (..., D), the sum of the squares of the others.
 
     [EQ-DYISRU-EXACT]
     """
     cases = [{"x": draw(3, 4)}, {"x": draw(6, seed=1)}, {"x": 1 + draw(2, 3, 5)}]
+    with contextlib.suppress(RuntimeError):  # what does not broadcast is named in a square
+        square = draw(4, 4, seed=2)
+        lost = square.square().sum(-1) - square.square()
+        if is_value(call(student, x=square), lost):
+            raise Slip(
+                "a sum without keepdim=True loses its axis: each row's sum needs shape (..., 1)."
+            )
     calls(student, _others, *cases, slips=CONSTANTS, what="c")
 
 
@@ -63,6 +75,13 @@ CONSTANTS = {
         x.square().sum() - x.square()
     ),
     "the own part of the sum is x^2, not x.": lambda x: _total(x) - x,
+    "the total is the sum of the squares, not D.": lambda x: x.shape[-1] - x.square(),
+    "square first, then add: you square the sum.": lambda x: (
+        x.sum(-1, keepdim=True).square() - x.square()
+    ),
+    "take no root, neither of the total nor of the own square.": lambda x: _total(x).sqrt() - x,
+    "eps is 0 in this exercise: leave D eps out.": lambda x: _others(x) + 1e-5 * x.shape[-1],
+    "eps is 0 in this exercise: leave D * 1e-6 out.": lambda x: _others(x) + 1e-6 * x.shape[-1],
 }
 
 
@@ -122,6 +141,11 @@ BERNOULLI = {
     "the exponent -2 comes down as a factor: -2, not -1/2.": lambda x, u, d: -(u - 1 / d) / (2 * x),
     "the exponent -2 comes down as a factor: -2, not 1/2.": lambda x, u, d: (u - 1 / d) / (2 * x),
     "in the bracket of y' stands y^2, and y^2 is 1/u.": lambda x, u, d: -2 * u / x * (1 - u / d),
+    "y^-2 multiplies both terms of the bracket: u - 1/D.": lambda x, u, d: -2 / x * (1 - u / d),
+    "y^-3 y is y^-2, not y^-3: one power of u, no root.": lambda x, u, d: (
+        -2 * u**1.5 / x * (1 - 1 / u / d)
+    ),
+    "the chain rule gives -2 y^-3 y', not -2 y^-1 y'.": lambda x, u, d: -2 / x * (1 - 1 / u / d),
 }
 
 
@@ -201,6 +225,15 @@ DX = {
         lambda dy, x, c, s: dy * s * c / _power(x, c) / 2
     ),
     "the exponent is 3/2, not 2.": lambda dy, x, c, s: dy * s * c / _power(x, c, 2),
+    "the second term of the product rule is subtracted: x^2 + c - x^2.": lambda dy, x, c, s: (
+        dy * s * (2 * x.square() + c) / _power(x, c)
+    ),
+    "the 1/2 of the root and the 2 of 2x make 1: x^2 + c - x^2.": lambda dy, x, c, s: (
+        dy * s * (x.square() / 2 + c) / _power(x, c)
+    ),
+    "the inner derivative 2x is missing in the product rule.": lambda dy, x, c, s: (
+        dy * s * (x.square() + c - x / 2) / _power(x, c)
+    ),
 }
 DLOG = {
     "that is dL/dc: one factor is left, dc/dlog_c = c.": lambda *case: _sum(_by_c(*case)),
@@ -212,6 +245,10 @@ DLOG = {
     "the 1/2 of the root is missing.": lambda dy, x, c, s: 2 * _sum(_by_c(dy, x, c, s)) * c,
     "half of it: the 1/2 of the root comes once.": lambda dy, x, c, s: (
         _sum(_by_c(dy, x, c, s)) * c / 2
+    ),
+    "dc/dlog_c is c, not log_c.": lambda dy, x, c, s: _sum(_by_c(dy, x, c, s)) * c.log(),
+    "the exponent is 3/2, not 1/2.": lambda dy, x, c, s: (
+        -_sum(dy * s * x / _power(x, c, 0.5)) / 2 * c
     ),
     "log_c is one number: sum over all rows and features.": lambda dy, x, c, s: (
         _by_c(dy, x, c, s) * c

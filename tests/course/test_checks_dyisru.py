@@ -36,6 +36,9 @@ LINES = {
     "1/2": (lambda x, u, d: -(u - 1 / d) / (2 * x), "not -1/2"),
     "plus 1/2": (lambda x, u, d: (u - 1 / d) / (2 * x), "not 1/2"),
     "y'/y³": (lambda x, u, d: (u - 1 / d) / x, "gives -2 of it"),
+    "1 for u": (lambda x, u, d: -2 / x * (1 - u / d), "both terms of the bracket: u - 1/D"),
+    "y^-3 left": (lambda x, u, d: -2 / x * (u**1.5 - u**0.5 / d), "not y^-3"),
+    "y^-1": (lambda x, u, d: -2 / x * (1 - 1 / (u * d)), "not -2 y^-1"),
     "in place": (bernoulli_in_place, "changed in place"),
 }
 
@@ -82,6 +85,12 @@ CONSTANTS = {
     ),
     "all rows": (lambda x: x.square().sum() - x.square(), "the last axis alone"),
     "total less x": (lambda x: total(x) - x, "x^2, not x"),
+    "no keepdim": (lambda x: x.square().sum(-1) - x.square(), "without keepdim=True"),
+    "D less own": (lambda x: x.shape[-1] - x.square(), "not D"),
+    "square of sum": (lambda x: x.sum(-1, keepdim=True) ** 2 - x**2, "square first"),
+    "roots": (lambda x: total(x).sqrt() - x, "take no root, neither"),
+    "eps": (lambda x: others(x) + 1e-5 * x.shape[-1], "leave D eps out"),
+    "small eps": (lambda x: others(x) + 1e-6 * x.shape[-1], "D * 1e-6"),
     "in place": (c_in_place, "changed in place"),
 }
 
@@ -167,6 +176,23 @@ BACKWARDS = {
     ),
     "half dlog": (backward(dlog=lambda *a: one(by_c(*a)) * a[2] / 2), "comes once"),
     "power 2": (backward(lambda dy, x, c, s: dy * s * c / (x**2 + c) ** 2), "not 2."),
+    "plus": (
+        backward(lambda dy, x, c, s: dy * s * (2 * x**2 + c) / (x**2 + c) ** 1.5),
+        "is subtracted",
+    ),
+    "half of the second term": (
+        backward(lambda dy, x, c, s: dy * s * (x**2 / 2 + c) / (x**2 + c) ** 1.5),
+        "make 1",
+    ),
+    "no 2x": (
+        backward(lambda dy, x, c, s: dy * s * (x**2 + c - x / 2) / (x**2 + c) ** 1.5),
+        "inner derivative 2x",
+    ),
+    "log c": (backward(dlog=lambda *a: one(by_c(*a)) * a[2].log()), "not log_c"),
+    "power 1/2 in dlog": (
+        backward(dlog=lambda dy, x, c, s: -one(dy * s * x / (x**2 + c) ** 0.5) * c / 2),
+        "3/2, not 1/2",
+    ),
     "dc": (backward(dlog=lambda *a: one(by_c(*a))), "one factor is left"),
     "dc/c": (backward(dlog=lambda *a: one(by_c(*a)) / a[2]), "multiplies"),
     "sign": (backward(dlog=lambda *a: -one(by_c(*a)) * a[2]), "the sign is lost: a larger c"),

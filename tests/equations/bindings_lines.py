@@ -235,7 +235,7 @@ def mean_square_and_moments(draw):
     return moments | {"x": x, "q": q, "r": r, "hatx": x / r, "varepsilon": EPS}
 
 
-@lines("06 exact-derive", "06 ex1", "06 derive-ode", "06 return-twice")
+@lines("06 exact-derive", "06 ex1", "06 derive-ode")
 @lines("lectures/06 Do not freeze ρ")
 def row_without_eps(draw):
     x = leaf(draw(D))
@@ -248,12 +248,6 @@ def row_without_eps(draw):
 def outlier_and_its_row(draw):
     there = row_without_eps(draw)
     return there | {"p": 1 - there["y"][0] ** 2 / D}
-
-
-@lines("06 derive-bernoulli $y = a x")
-def softsign(draw):
-    x, a, c = positive(draw, 1)[0], 1.6, 0.8
-    return {"x": x, "a": a, "c": c, "y": a * x / (x + c)}
 
 
 @lines(r"04a spectrum-derive $J v = \frac{1}{r} (v")
@@ -774,15 +768,6 @@ def level(draw):
 def dyisru_number(draw):
     x, c, kappa = leaf(draw(1)[0]), leaf(1.7), 2.3
     return {"x": x, "c": c, "kappa": kappa, "y": kappa * x / (x**2 + c).sqrt()}
-
-
-@lines("06 prescribed-why", "06 return-twice")
-@lines("lectures/06 Two exercises for the room")
-def slopes_near_zero(draw):
-    rho, q = 1.3, SMALL
-    x = leaf((D * rho**2 * q) ** 0.5)
-    curve = {"alpha": 1 / rho, "kappa": D**0.5, "c": D * rho**2}
-    return curve | {"x": x, "y": x / rho, "rho": rho, "q": q, "D": D}
 
 
 @lines("06a derf-derive", "06a derf-why", "solutions/06a ex4")

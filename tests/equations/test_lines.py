@@ -37,7 +37,6 @@ PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("03 derive-variance", r"$\sigma^{2} = q - \mu", r"$\sigma^{2} = q + \mu", LINE),
     ("01 hand", r"$\sqrt{5 + 4} = 3$", r"$\sqrt{5 + 4} = 2$", LINE),
     ("06b slopes-why", r"\frac{18}{25}", r"\frac{17}{25}", LINE),
-    ("06 return-twice", r"\approx 1 - \frac{3}{2} q", r"\approx 1 - \frac{1}{2} q", LINE),
     ("solutions/04 ex3", r"(1 + h)", r"(1 - h)", LINE),
     ("solutions/04 ex5", r"^{2} - \delta \cdot", r"^{2} + \delta \cdot", BLOCK),
     ("03 derive-variance", r"$(x_{j} - \mu)^{2} = x", "$x", ALONE),
