@@ -269,6 +269,11 @@ for name, model, train in (
         ["none", "batch_norm", "layer_norm"], model, ADAM | train, rates=[3e-4, 1e-2, 1e-1]
     )
 
+# the same from a shortened gradient, which is no norm
+GRIDS["pairs_deep_clipped"] = grid(
+    ["none", "layer_norm"], DEEP, ADAM | PAIRS | {"clip": 1.0}, rates=[3e-2, 1e-1, 3e-1]
+)
+
 # the same net less deep; with a larger eps; with four pictures a step, and with one
 for depth in (3, 10):
     GRIDS[f"pairs_depth_{depth}"] = grid(
