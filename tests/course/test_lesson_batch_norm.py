@@ -64,9 +64,8 @@ class Part(Norm):
             var = x.var(1, correction=0, keepdim=True)
             self.mean = torch.lerp(self.mean, mean.detach().flatten(), 0.1)
             self.var = torch.lerp(self.var, var.detach().flatten(), 0.1)
-        if self.subtract:
-            return x - mean + self.bias
-        return self.weight * x / torch.sqrt(var + self.eps)
+        part = x - mean if self.subtract else x / torch.sqrt(var + self.eps)
+        return self.weight * part + self.bias
 
 
 def subtracting(shape):
@@ -141,14 +140,33 @@ def test_centred_and_halved_pictures_bear_the_rate_8_in_one_layer(data):
     assert (accuracies(data, Norm, 64, 8.0) < FAILS).all()
 
 
-def test_in_six_layers_neither_part_of_batch_norm_bears_its_rates(data):
-    rates = (0.2, 0.5, 1.0)
-    means = {
-        part: [accuracies(data, part, 64, rate, depth=6).mean() for rate in rates]
-        for part in (subtracting, dividing)
-    }
-    assert [mean > LEARNS for mean in means[subtracting]] == [True, True, False]
-    assert [mean > LEARNS for mean in means[dividing]] == [True, False, False]
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_six_layers_subtracting_reads_nearly_as_much_and_no_half_bears_the_rate_2(data, kind):
+    how = {"depth": 6} | KINDS[kind]
+    for part in (subtracting, dividing):
+        assert (accuracies(data, part, 64, 2.0, **how) < LEARNS).all()
+    rates = (0.2, 0.5)
+    norm, alone, divided = (
+        max(accuracies(data, layer, 64, rate, **how).mean() for rate in rates)
+        for layer in (Norm, subtracting, dividing)
+    )
+    assert norm - alone < 0.03
+    assert divided < alone
+
+
+@pytest.mark.parametrize("width", [16, 32, 64, 128])
+def test_one_layer_of_16_features_or_more_bears_the_rate_4_with_batch_norm(data, width):
+    for seed in (0, 1):
+        how = {"width": width, "seed": seed}
+        assert accuracies(data, Norm, 64, 4.0, **how).mean() > 0.9
+        assert accuracies(centred(data), None, 64, 4.0, **how).mean() < 0.4
+        assert accuracies(centred(data), None, 64, 2.0, **how).mean() > 0.9
+
+
+def test_one_layer_of_8_features_does_not_bear_the_rate_4_with_batch_norm(data):
+    for seed in (0, 1):
+        how = {"width": 8, "seed": seed}
+        assert accuracies(data, Norm, 64, 4.0, **how).mean() < LEARNS
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -174,8 +192,21 @@ def test_from_pairs_the_hidden_weights_learn_nothing_of_use(data, steps):
 def test_from_pairs_fixed_hidden_weights_read_more_without_batch_norm(data, kind):
     rates = (0.05, 0.2)
     how = {"hidden_lr": 0.0} | KINDS[kind]
-    without = best_of(rates, data, None, 2, **how).mean()
-    assert without > best_of(rates, data, Norm, 2, **how).mean() + 0.05
+    without, mean_only, norm = (
+        best_of(rates, data, layer, 2, **how).mean() for layer in (None, subtracting, Norm)
+    )
+    assert without > norm + 0.05
+    assert 0.2 < (without - mean_only) / (without - norm) < 0.9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_large_eps_rescues_what_the_hidden_weights_learn(data, kind):
+    rates = (0.05, 0.2)
+    fixed = {"hidden_lr": 0.0} | KINDS[kind]
+    usual, mildly = (best_of(rates, data, layer, 2, **fixed).mean() for layer in (Norm, mild))
+    learned = best_of(rates, data, mild, 2, **KINDS[kind]).mean()
+    assert learned - mildly > mildly - usual
+    assert learned - mildly > 0.05
 
 
 def lengths(nets) -> Tensor:
