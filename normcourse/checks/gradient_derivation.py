@@ -7,12 +7,11 @@ from collections.abc import Callable
 
 import sympy
 import torch
-from torch import Tensor
 
 from normcourse import draw
 from normcourse.checks.moments import gains, mean, total
 from normcourse.checks.probes import calls, forbid
-from normcourse.checks.verdict import Slip, exercise, expect, numbers
+from normcourse.checks.verdict import exercise, expect
 
 EPS = 0.3  # large: an eps in the wrong place must show
 P, LENGTH = sympy.symbols("p length", positive=True)
@@ -256,82 +255,3 @@ FIRST_ORDER = {
 def first_order(student) -> None:
     """student: c in 1/|x + step| = (1 + c)/|x| to first order, in p = x·step and length."""
     expect(student, -P / LENGTH**2, FIRST_ORDER, "c")
-
-
-# Exercise 4: LayerNorm's product
-
-
-def fourth_term(xhat: Tensor) -> Tensor:
-    return xhat.sum() / len(xhat) ** 2 * torch.outer(xhat, torch.ones_like(xhat))
-
-
-CROSS = {
-    "the sign: minus times minus is plus.": lambda h: -fourth_term(h),
-    "1/D comes from each bracket: together 1/D^2.": lambda h: len(h) * fourth_term(h),
-    "1/D^2 is missing: 1/D comes from each bracket.": lambda h: len(h) ** 2 * fourth_term(h),
-    "transposed: xhat stands left, so row i holds xhat_i.": lambda h: fourth_term(h).T,
-    "that is what comes of a centred vector; these are not centred.": lambda h: 0 * fourth_term(h),
-    "the number in the middle is missing: the sum of the entries of xhat.": lambda h: (
-        torch.outer(h, torch.ones_like(h)) / len(h) ** 2
-    ),
-    "xhat itself is missing: it stands left of the number.": lambda h: (
-        h.sum() / len(h) ** 2 * torch.ones_like(torch.outer(h, h))
-    ),
-    "the number is the SUM of the entries of xhat, not their mean.": lambda h: (
-        fourth_term(h) / len(h)
-    ),
-    "xhat^T 1 is the sum of the entries of xhat, not their count D.": lambda h: (
-        torch.outer(h, torch.ones_like(h)) / len(h)
-    ),
-    "a product of matrices, not of their entries.": lambda h: torch.outer(h, h) / len(h) ** 2,
-    "that is the product of both brackets; asked is its fourth term.": lambda h: (
-        (torch.eye(len(h)).to(h) - torch.outer(h, h) / len(h))
-        @ (torch.eye(len(h)).to(h) - torch.ones_like(torch.outer(h, h)) / len(h))
-    ),
-    "xhat^T xhat is not xhat^T 1: the sum of the entries, not of their squares.": lambda h: (
-        (h @ h) / len(h) ** 2 * torch.outer(h, torch.ones_like(h))
-    ),
-}
-
-
-@exercise("Exercise 4 (the fourth term)")
-def cross_term(student: Callable) -> None:
-    """student(xhat) -> (D, D)."""
-    cases = [{"xhat": draw(4, seed=2) + 1}, {"xhat": draw(3, seed=3) - 1}]
-    calls(student, fourth_term, *cases, slips=CROSS, what="the matrix")
-
-
-# Exercise 5: a case of one's own
-
-
-@exercise("Exercise 5 (make it go uphill)", r"D \geq 2", r"\varepsilon = 0")
-def uphill(x, weight, dy) -> None:
-    """A row, a gain and a gradient for which the published line and the right one disagree."""
-    row = _row(x, "x")
-    gain = _row(weight, "weight")
-    arriving = _row(dy, "dy")
-    if not len(row) == len(gain) == len(arriving) >= 2:
-        sizes = f"{len(row)}, {len(gain)} and {len(arriving)}"
-        raise Slip(f"x, weight and dy have {sizes} numbers, expected the same, 2 or more.")
-    if not row.any():
-        raise Slip("x is zero: without eps its gradient is infinite.")
-    if (gain == gain[0]).all():
-        raise Slip("one and the same gain everywhere never goes uphill: choose different numbers.")
-    r = mean(row.square()).sqrt()
-    truth = one_line(arriving, gain, row / r, r)
-    wrong = gain * (arriving - row / r * mean(gain * arriving * row / r)) / r
-    sizes = truth.norm() * wrong.norm()
-    if truth.norm() < 1e-9 * arriving.norm() or sizes == 0:
-        raise Slip("the right gradient is zero there: uphill and downhill are the same.")
-    cosine = (truth @ wrong / sizes).item()
-    if not cosine < -1e-6:
-        raise Slip(f"there it goes downhill: the cosine of both gradients is {cosine:.2f}.")
-
-
-def _row(values, name: str) -> Tensor:
-    """A row of finite float64 numbers, or Slip."""
-    flat = values.flatten() if isinstance(values, Tensor) else values
-    row = torch.tensor(numbers(flat, name), dtype=torch.float64)
-    if not row.isfinite().all():
-        raise Slip(f"{name} holds NaN or infinity.")
-    return row

@@ -110,15 +110,6 @@ def squares_around_any_number(draw):
     return {"x": x, "mu": mu, "v": (x - mu).square().mean(), "m": D}
 
 
-@lines("04 product-derive $J_")
-def product_of_two_projections(draw):
-    hatx, ones = draw(D), torch.ones(D).double()
-    identity = torch.eye(D).double()
-    first, second = (identity - torch.outer(v, v) / D for v in (hatx, ones))
-    matrices = {"I": identity, "bold1": ones, "J_LN": first @ second / 1.3}
-    return matrices | {"hatx": hatx, "s": 1.3, "D": D}
-
-
 @lines("04 collect-derive")
 def rows_without_bias(draw):
     hatx, w = draw(3, D), draw(D)
@@ -164,20 +155,6 @@ def equal_numbers(draw):
 def loss_of_one_output(draw):
     w = draw(1)[0]
     return {"g": w * row(1, 0, 0, 0), "w": w, "n": 1}
-
-
-@lines("04 product-why", "04 product-derive")
-def layer_norm_jacobian(draw):
-    x = draw(D)
-
-    def norm(v):
-        return (v - v.mean()) / (v.var(correction=0) + EPS).sqrt()
-
-    jacobian = torch.autograd.functional.jacobian(norm, x)
-    s = (x.var(correction=0) + EPS).sqrt()
-    matrices = {"I": torch.eye(D).double(), "bold1": torch.ones(D).double(), "J_LN": jacobian}
-    moments = {"mu": x.mean(), "sigma": x.std(correction=0), "varepsilon": EPS, "s": s}
-    return matrices | moments | {"x": x, "hatx": norm(x), "D": D}
 
 
 def divided(x, w, dy, eps=EPS):
@@ -293,16 +270,6 @@ def step_at_the_old_length(draw):
     x, d = draw(2, D)
     r = x.square().mean().sqrt()
     return {"x": x, "d": d, "r": r, "eta": 0.3, "z": (x - 0.3 * r**2 * d) / r}
-
-
-@lines("solutions/04 ex5")
-def wrong_gradient(draw):
-    x, w = draw(D), draw(D)
-    r = x.square().mean().sqrt()
-    hatx = x / r
-    delta = draw(D)
-    delta = delta - hatx * (hatx @ delta) / D
-    return {"r": r, "w": w, "hatx": hatx, "delta": delta, "g": hatx + delta}
 
 
 # Signals: averages over random weights are averages over all their signs

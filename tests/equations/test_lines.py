@@ -22,11 +22,9 @@ PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("02 gradient-why", r"- \hat{x}_{j}\, \frac", r"+ \hat{x}_{j}\, \frac", BLOCK),
     ("01 paths-derive", r"(v + \varepsilon)^{-3/2}", r"(v + \varepsilon)^{-1/2}", LINE),
     ("05a attention-derive", r"(\mathrm{E}(q k))^{2}", r"\mathrm{E}(q k)", BLOCK),
-    ("04 product-derive", r"- \frac{1}{D}\, \hat{x}", r"+ \frac{1}{D}\, \hat{x}", BLOCK),
-    ("04 unit-perturbation", r"- \frac{(x \cdot", r"+ \frac{(x \cdot", BLOCK),
+    ("04 unit-perturbation", r"1 - \frac{x \cdot", r"1 + \frac{x \cdot", BLOCK),
     ("04 collect-derive", r"\frac{(8, -1, 6, -5)}{9}", r"\frac{(8, 1, 6, -5)}{9}", BLOCK),
     ("04a steps-derive", r"\frac{h^{2}}{6} f'''", r"\frac{h^{2}}{3} f'''", BLOCK),
-    ("04 product-derive", r"+ \frac{1}{D^{2}}", r"- \frac{1}{D^{2}}", BLOCK),  # of a term that is 0
     ("04a spectrum-derive", r"J v = \frac{1}{r} (v - ", r"J v = \frac{1}{r} (v + ", LINE),
     ("05 derive-solution", r"= \frac{x}{\rho} + C", r"= -\frac{x}{\rho} + C", BLOCK),
     ("06 derive-bernoulli", r"v = \frac{x^{2}}{D} + C", r"v = \frac{x^{2}}{D} - C", BLOCK),

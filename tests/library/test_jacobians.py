@@ -63,3 +63,13 @@ def test_jacobians_are_computed_in_float32_and_rounded_once(case, dtype):
 def test_a_jacobian_takes_several_dimensions_as_one_row():
     x = draw(2, 3, 4)
     assert gradients.rms_norm_jacobian(x, (3, 4), draw(3, 4)).shape == (2, 12, 12)
+
+
+def test_layer_norm_is_centring_then_rms_norm():  # [EQ-LN-JACOBIAN]
+    """Its Jacobian is the product of theirs; it is another one even where the mean is 0 anyway."""
+    centring = torch.eye(6, dtype=torch.float64) - 1 / 6
+    centred = centring @ draw(6)
+    of_layer_norm = gradients.layer_norm_jacobian(centred, (6,), None, 0.3)
+    of_rms_norm = gradients.rms_norm_jacobian(centred, (6,), None, 0.3)
+    assert_close(of_rms_norm @ centring, of_layer_norm)
+    assert (of_rms_norm - of_layer_norm).norm() > 0.1 * of_layer_norm.norm()
