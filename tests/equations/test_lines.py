@@ -36,7 +36,6 @@ PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("01 hand", r"$\sqrt{5 + 4} = 3$", r"$\sqrt{5 + 4} = 2$", LINE),
     ("06b slopes-why", r"\frac{18}{25}", r"\frac{17}{25}", LINE),
     ("solutions/04 ex3", r"(1 + h)", r"(1 - h)", LINE),
-    ("solutions/04 ex5", r"^{2} - \delta \cdot", r"^{2} + \delta \cdot", BLOCK),
     ("03 derive-variance", r"$(x_{j} - \mu)^{2} = x", "$x", ALONE),
 ]  # fmt: skip
 
@@ -77,8 +76,8 @@ def test_what_is_planted_shows(where, there, planted, rule):
 
 
 def test_a_complaint_names_the_two_sides_and_their_values():
-    (said,) = complaints("04 collect-derive", "{9} = 0", "{9} = 2")["displayed_lines"]
-    assert "{9}=2 the left side is 0., the right side 2.: mend it" in said
+    (said,) = complaints("04 again-why", r"= -\frac{2}{9}", r"= -\frac{4}{9}")["displayed_lines"]
+    assert "the left side is -0.222222, the right side -0.444444: mend it" in said
 
 
 def test_a_new_line_is_not_forgotten():

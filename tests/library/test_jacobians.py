@@ -69,7 +69,7 @@ def test_layer_norm_is_centring_then_rms_norm():  # [EQ-LN-JACOBIAN]
     """Its Jacobian is the product of theirs; it is another one even where the mean is 0 anyway."""
     centring = torch.eye(6, dtype=torch.float64) - 1 / 6
     centred = centring @ draw(6)
-    of_layer_norm = gradients.layer_norm_jacobian(centred, (6,), None, 0.3)
-    of_rms_norm = gradients.rms_norm_jacobian(centred, (6,), None, 0.3)
+    of_layer_norm = gradients.layer_norm_jacobian(centred, (6,), eps=0.3)
+    of_rms_norm = gradients.rms_norm_jacobian(centred, (6,), eps=0.3)
     assert_close(of_rms_norm @ centring, of_layer_norm)
     assert (of_rms_norm - of_layer_norm).norm() > 0.1 * of_layer_norm.norm()
