@@ -650,7 +650,7 @@ def curve_of_a_frozen_size(draw):
     return frozen(draw)
 
 
-@lines("05 freeze", "solutions/05 ex2")
+@lines("05 freeze")
 @lines("lectures/05 Separate, and integrate")
 def curve_of_64_numbers(draw):
     there = frozen(draw, 64.0)
