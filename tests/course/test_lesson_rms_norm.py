@@ -35,6 +35,7 @@ def test_blocks_that_do_nothing_do_not_learn_with_a_layer_norm_at_the_head(rate)
     assert max(lesson["right"](network, trained, norm)) < 200
 
 
+@pytest.mark.slow
 def test_layer_norm_is_ahead_of_rms_norm_in_most_starts_of_other_draws():
     lesson = definitions()
     network = lesson["relu_writes"]
