@@ -13,7 +13,6 @@ import numpy
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from normcourse import draw
 from normcourse.checks.values import describe
@@ -238,25 +237,20 @@ def unshared(net: nn.Module, copied: nn.Module) -> None:
 # Means that the page forbids
 
 
-def forbid(student: Callable, *means: str, largest: int | None = None) -> Callable:
+def forbid(student: Callable, *means: str) -> Callable:
     """student, with a Slip when it uses one of these means.
 
     A mean is "autograd", "normlib" (any function of the library), or a function of torch by name,
-    such as "softmax". No tensor that it makes may have more elements than `largest`.
+    such as "softmax".
     """
 
     @functools.wraps(student)
     def watched(*arguments):
-        with _Watch() as functions, _Sizes() as sizes, _autograd_watched(functions.used):
+        with _Watch() as functions, _autograd_watched(functions.used):
             result = student(*arguments)
         for mean in means:
             if functions.has(mean):
                 raise Slip(f"this exercise is to be solved without {mean}, which your code calls.")
-        if largest is not None and sizes.largest > largest:
-            raise Slip(
-                f"your code makes a tensor of {sizes.largest} elements; "
-                f"this exercise is to be solved with at most {largest} at a time."
-            )
         return result
 
     return watched
@@ -300,22 +294,6 @@ def _is_inside(package: str) -> bool:
         if name.split(".")[0] == package:
             return True
     return False
-
-
-class _Sizes(TorchDispatchMode):
-    """Collects the number of elements of the largest tensor that an operator made."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.largest = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        made = result if isinstance(result, tuple | list) else [result]
-        for tensor in made:
-            if isinstance(tensor, Tensor):
-                self.largest = max(self.largest, tensor.numel())
-        return result
 
 
 @contextlib.contextmanager

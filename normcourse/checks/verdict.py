@@ -28,7 +28,7 @@ In probes.py, for an answer that is a function:
     same_gradients(student, reference, case, slips)    the same gradients: finds detach and no_grad
     used_by(student, x=x)                              names of torch's functions in one call
     unshared(net, copied)                              a Slip if a copy shares weights with the net
-    forbid(student, "autograd", "normlib", largest=64)    the student, but for these means
+    forbid(student, "autograd", "normlib")    the student, but for these means
 Wrong answers that several checks name, as tables {what the check says: what earns it}:
     moments.py     statistics, gain and bias of a norm over any axes
     brackets.py    the gradient of such a norm

@@ -8,21 +8,17 @@ from torch import Tensor
 
 from normcourse import training
 from normlib import functional
+from tests.course.lesson_tables import OWN, each
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 KINDS = {
-    "as in the lesson": {},
+    OWN: {},
     "half the width": {"width": 16},
     "twice the width": {"width": 64},
     "four times the steps": {"steps": 400},
     "other starts and batches": {"seed": 1},
 }
-# make test runs the lesson's own kind; the others are for make test-portable
-EACH = [
-    pytest.param(kind, marks=[] if kind == "as in the lesson" else pytest.mark.slow)
-    for kind in KINDS
-]
 LEARNS = 0.7
 FAILS = 0.3
 CLEARLY = 0.1
@@ -85,14 +81,6 @@ def mild(shape):
     return Norm(shape, eps=1.0)
 
 
-@pytest.fixture(scope="module")
-def data():
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield training.digits()
-    torch.set_default_dtype(default)
-
-
 def centred(data, divisor=1.0):
     """Each pixel without its mean over the training pictures."""
     mean = data.train_x.mean(0)
@@ -114,7 +102,7 @@ def best_of(rates, data, norm, size, **kind) -> Tensor:
     return torch.stack([accuracies(data, norm, size, rate, **kind) for rate in rates]).amax(0)
 
 
-@pytest.mark.parametrize("kind", EACH)
+@pytest.mark.parametrize("kind", each(KINDS))
 def test_at_the_rate_2_six_layers_learn_with_batch_norm_alone(data, kind):
     how = {"depth": 6} | KINDS[kind]
     assert (accuracies(data, Norm, 64, 2.0, **how) > LEARNS).all()
@@ -122,7 +110,7 @@ def test_at_the_rate_2_six_layers_learn_with_batch_norm_alone(data, kind):
         assert (accuracies(pictures, None, 64, 2.0, **how) < FAILS).all()
 
 
-@pytest.mark.parametrize("kind", EACH)
+@pytest.mark.parametrize("kind", each(KINDS))
 def test_six_layers_read_most_with_batch_norm(data, kind):
     how = {"depth": 6} | KINDS[kind]
     norm = accuracies(data, Norm, 64, 1.0, **how).mean()
@@ -131,7 +119,7 @@ def test_six_layers_read_most_with_batch_norm(data, kind):
             assert norm > accuracies(pictures, None, 64, rate, **how).mean()
 
 
-@pytest.mark.parametrize("kind", EACH)
+@pytest.mark.parametrize("kind", each(KINDS))
 def test_one_layer_reads_as_much_from_centred_pictures(data, kind):
     norm = accuracies(data, Norm, 64, 1.0, **KINDS[kind]).mean()
     alone = accuracies(centred(data), None, 64, 1.0, **KINDS[kind]).mean()
@@ -145,7 +133,7 @@ def test_centred_and_halved_pictures_bear_the_rate_8_in_one_layer(data):
     assert (accuracies(data, Norm, 64, 8.0) < FAILS).all()
 
 
-@pytest.mark.parametrize("kind", EACH)
+@pytest.mark.parametrize("kind", each(KINDS))
 def test_in_six_layers_subtracting_reads_nearly_as_much_and_no_half_bears_the_rate_2(data, kind):
     how = {"depth": 6} | KINDS[kind]
     for part in (subtracting, dividing):
@@ -174,7 +162,7 @@ def test_one_layer_of_8_features_does_not_bear_the_rate_4_with_batch_norm(data):
         assert accuracies(data, Norm, 64, 4.0, **how).mean() < LEARNS
 
 
-@pytest.mark.parametrize("kind", EACH)
+@pytest.mark.parametrize("kind", each(KINDS))
 def test_from_pairs_batch_norm_is_behind_and_a_large_eps_rescues_it(data, kind):
     rates = (0.05, 0.2)
     none = best_of(rates, data, None, 2, **KINDS[kind])
@@ -193,7 +181,7 @@ def test_from_pairs_the_hidden_weights_learn_nothing_of_use(data, steps):
     assert max(frozen) > max(learned)
 
 
-@pytest.mark.parametrize("kind", EACH)
+@pytest.mark.parametrize("kind", each(KINDS))
 def test_from_pairs_fixed_hidden_weights_read_more_without_batch_norm(data, kind):
     rates = (0.05, 0.2)
     how = {"hidden_lr": 0.0} | KINDS[kind]
@@ -204,7 +192,7 @@ def test_from_pairs_fixed_hidden_weights_read_more_without_batch_norm(data, kind
     assert 0.2 < (without - mean_only) / (without - norm) < 0.9
 
 
-@pytest.mark.parametrize("kind", EACH)
+@pytest.mark.parametrize("kind", each(KINDS))
 def test_a_large_eps_rescues_what_the_hidden_weights_learn(data, kind):
     rates = (0.05, 0.2)
     fixed = {"hidden_lr": 0.0} | KINDS[kind]
@@ -238,7 +226,7 @@ def with_hidden_rate(data, rate, held, steps=100, width=32, seed=0) -> Tensor:
     return training.stacked_accuracy(nets, data)
 
 
-@pytest.mark.parametrize("kind", EACH)
+@pytest.mark.parametrize("kind", each(KINDS))
 def test_at_large_hidden_rates_the_growing_weights_carry_batch_norm(data, kind):
     for rate in (16.0, 64.0, 256.0):
         free = with_hidden_rate(data, rate, held=False, **KINDS[kind])

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from normcourse import draw, training
 from normlib import gradients
+from tests.course.lesson_tables import OWN, each
 from tests.course.solutions import SOLUTIONS
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 LESSON = SOLUTIONS.parent / "04a_checking_gradients.ipynb"
 DIGITS = 397
 KINDS = {
-    "as in the lesson": {},
+    OWN: {},
     "rate 0.003": {"lr": 0.003},
     "rate 0.01": {"lr": 0.01},
     "rate 0.03": {"lr": 0.03},
@@ -25,11 +26,6 @@ KINDS = {
     "other starts and batches": {"seed": 1},
     "Adam": {"lr": 0.003, "optimizer": "adam"},
 }
-# make test runs the lesson's own kind; the others are for make test-portable
-EACH = [
-    pytest.param(kind, marks=[] if kind == "as in the lesson" else pytest.mark.slow)
-    for kind in KINDS
-]
 
 
 @pytest.fixture(scope="module")
@@ -104,14 +100,6 @@ class Norm(torch.nn.Module):
         return Published.apply(x, self.weight, self.outside)
 
 
-@pytest.fixture(scope="module")
-def data():
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield training.digits()
-    torch.set_default_dtype(default)
-
-
 def named(data, outside, gain, width=32, seed=0, steps=240, lr=0.1, optimizer="sgd") -> Tensor:
     """How many digits each of five nets names."""
     nets = training.stacked_mlp(3, lambda shape: Norm(shape, outside, gain), width=width, seed=seed)
@@ -132,7 +120,7 @@ def test_the_backward_passes_are_the_library_s_and_the_published_one():
     assert not torch.allclose(found[True], found[False], rtol=0.1)
 
 
-@pytest.mark.parametrize("kind", EACH)
+@pytest.mark.parametrize("kind", each(KINDS))
 def test_at_gain_4_the_wrong_gradient_costs_digits(data, kind):
     right = named(data, False, 4.0, **KINDS[kind])
     wrong = named(data, True, 4.0, **KINDS[kind])

@@ -244,10 +244,6 @@ def autograd_forward(x):
     return torch.func.jvp(torch.square, (x,), (ones,))[1]
 
 
-def by_jacobian(x):
-    return torch.diag(2 * torch.ones_like(x)) @ x
-
-
 # torch's own formulas for forward mode use torch.jit.script
 FORWARD_MODE = pytest.mark.filterwarnings(
     "ignore:.torch.jit.script. is deprecated:DeprecationWarning"
@@ -260,7 +256,6 @@ WAYS = [
     (autograd_by_backward, "without autograd"),
     (autograd_by_func, "without autograd"),
     (autograd_forward, "without autograd"),
-    (by_jacobian, "a tensor of 25 elements"),
     (lambda x: 2 * x + 0 * torch.softmax(x, -1), "without softmax"),
     (lambda x: 2 * x + 0 * F.softmax(x, -1), "without softmax"),
     (lambda x: 2 * x + 0 * x.softmax(-1), "without softmax"),
@@ -280,7 +275,7 @@ def test_what_the_page_forbids_is_refused(answer, piece):
     @exercise("no other way")
     def check_ways(student):
         means = ("autograd", "normlib", "softmax", "layer_norm", "rms_norm")
-        student = forbid(student, *means, largest=5)
+        student = forbid(student, *means)
         expect(student(draw(5)), 2 * draw(5))
 
     assert piece in check_ways(answer)

@@ -42,11 +42,6 @@ PAIRS = [(kind, name) for kind in MODELS for name in training.CONTENDERS if has_
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
-@pytest.fixture(scope="module")
-def data():
-    return training.digits()
-
-
 def build(kind, name, **changes):
     return training.build({"build": kind, **MODELS[kind], **changes}, name, seed=3)
 

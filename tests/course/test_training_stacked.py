@@ -11,11 +11,6 @@ from normlib import layers
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
-@pytest.fixture(scope="module")
-def data():
-    return training.digits()
-
-
 class Normed(nn.Module):
     """BatchNorm of each net, by the library's layer."""
 

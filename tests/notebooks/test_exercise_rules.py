@@ -19,7 +19,7 @@ TEXT = r"""Lesson 03 has 40 layers.
 
 A row has mean $2$, `x` of shape $(3, 4)$, and $y' = (y/a)^{4}$. From 0.7 on *three nets* will do
 (exercise 2 of lesson 04, see [part_2](07_cuda_timing.ipynb)). Use neither
-autograd nor normlib. Build no matrix.
+autograd nor normlib.
 
 <details><summary>Hint</summary>
 
@@ -38,7 +38,7 @@ Begin with 9 rows of 1,000 numbers.
     "rows of 1,000",
 )
 def answer(student):
-    forbid(student, "autograd", "jacobian", "rms_norm", largest=16)
+    forbid(student, "autograd", "rms_norm")
 
 
 def complaints(folder, monkeypatch, text=TEXT, check=answer):
@@ -83,7 +83,6 @@ def test_a_text_that_says_what_its_check_says_is_accepted(tmp_path, monkeypatch)
         ("has mean", "has a quarter of the mean"),
         ("Use neither\nautograd nor normlib.", ""),
         ("Use neither\nautograd nor normlib.", "Use no autograd."),
-        (" Build no matrix.", ""),
     ],
 )
 def test_a_text_that_says_something_else_is_seen(tmp_path, monkeypatch, there, planted):
@@ -98,10 +97,7 @@ def test_a_check_that_forbids_less_than_the_text_is_seen(tmp_path, monkeypatch):
         forbid(student, "normlib")
 
     found = complaints(tmp_path, monkeypatch, check=lenient)
-    assert [line.split(",")[0] for line in found] == [
-        "before: the text forbids autograd",
-        "before: the text forbids largest",
-    ]
+    assert [line.split(",")[0] for line in found] == ["before: the text forbids autograd"]
 
 
 SOLUTION = {
