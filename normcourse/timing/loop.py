@@ -145,8 +145,9 @@ def _all_turns(
     """Calls without an end for every contender; one count for all, so each finds a rested set."""
     turn = itertools.count()
     turns = {name: _turns(candidate, sets, turn) for name, candidate in candidates.items()}
-    turns["copy"] = _copies(device, moved_bytes, cache)
-    turns["kernel copy"] = _kernel_copies(device, moved_bytes, cache)
+    turns["copy"] = _copies(device, device.copy, 1, moved_bytes, cache)
+    reads = device.kernel_reads
+    turns["kernel copy"] = _copies(device, device.kernel_copy, reads, moved_bytes, cache)
     turns["empty"] = itertools.repeat(device.empty)
     return turns
 
@@ -160,22 +161,15 @@ def _turns(
         yield calls[next(turn) % len(calls)]
 
 
-def _copies(device: Cpu | Cuda, moved_bytes: int, cache: str) -> Iterator[Callable]:
-    """Copies that read half of the bytes and write the other half, into memory that is there."""
-    source = torch.randint(256, (moved_bytes // 2,), dtype=torch.uint8, device=device.place)
+def _copies(
+    device: Cpu | Cuda, copy: Callable, reads: int, moved_bytes: int, cache: str
+) -> Iterator[Callable]:
+    """Calls of this copy, each from `reads` tensors into one; all of them were written before."""
+    each = max(1, moved_bytes // (reads + 1) // 4)
+    numbers = torch.rand(each, dtype=torch.float32, device=device.place)
     count = sets_needed(moved_bytes, device.cache().nbytes, cache)
-    calls = [partial(device.copy, source.clone(), source.clone()) for _ in range(count)]
-    return itertools.cycle(calls)
-
-
-def _kernel_copies(device: Cpu | Cuda, moved_bytes: int, cache: str) -> Iterator[Callable]:
-    """As many bytes, moved by a kernel that computes; on some cards it beats their own copy."""
-    parts = device.kernel_reads + 1
-    each = max(1, moved_bytes // parts // 4)
-    numbers = torch.zeros(each, dtype=torch.float32, device=device.place)
-    count = sets_needed(moved_bytes, device.cache().nbytes, cache)
-    sets = [[numbers.clone() for _ in range(parts)] for _ in range(count)]
-    return itertools.cycle([partial(device.kernel_copy, *own) for own in sets])
+    sets = [[numbers.clone() for _ in range(reads + 1)] for _ in range(count)]
+    return itertools.cycle([partial(copy, *own) for own in sets])
 
 
 def _round(
