@@ -29,6 +29,8 @@ FORMULA = re.compile(r"\$\$.+?\$\$", re.S)
 NO_WORDS = re.compile(r"```.*?```|<[^>]*>|\]\([^)]*\)", re.S)  # programs, tags, addresses of links
 INLINE = re.compile(r"\$[^$\n]+\$|`[^`\n]+`")  # read as one word
 WORD = re.compile(r"\w[\w'’.-]*")
+BEFORE_HEADING = re.compile(r"^(?=#{2,6} )", re.M)
+HEADING = re.compile(r"(#{2,6}) (.*)")
 MARGIN = 0.1  # of what the tool computes, and 5 minutes at least: what a title may be off
 MARGIN_MINUTES = 5
 
@@ -44,7 +46,28 @@ class Minutes:
 
 
 def of_lesson(path: Path) -> Minutes:
-    cells = json.loads(path.read_text("utf-8"))["cells"]
+    return of_cells(json.loads(path.read_text("utf-8"))["cells"])
+
+
+def of_section(path: Path, anchor: str) -> Minutes | None:
+    """What the section under this heading takes, with the sections in it; None: no such heading."""
+    depth = 0
+    inside: list[dict] = []
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        text = cell["cell_type"] == "markdown"
+        for part in BEFORE_HEADING.split(source) if text else [source]:
+            heading = HEADING.match(part) if text else None
+            if heading and depth and len(heading[1]) <= depth:
+                return of_cells(inside)
+            if heading and heading[2].replace(" ", "-") == anchor:
+                depth = len(heading[1])
+            if depth:
+                inside.append(cell | {"source": part})
+    return of_cells(inside) if depth else None
+
+
+def of_cells(cells: list[dict]) -> Minutes:
     text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     visible = [cell for cell in code if "hide-input" not in cell["metadata"].get("tags", [])]
