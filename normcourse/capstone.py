@@ -1,17 +1,18 @@
 """The trial of lesson 08: its nets, its contenders, its runs, and the family of its comparisons.
 
 Lessons 08 and 08a read the same records. What they call better, equal or open is decided here, in
-one family.
+one family, which says pair by pair what is compared.
 """
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from normcourse import measures, training
-from normcourse.training.records import Run
+from normcourse.training.records import Run, TrainingRecord
 
 NETS = {
     "mlp": "plain MLP",
@@ -41,24 +42,35 @@ NAMES = {
     "qk_norm": "QK-norm",
     "rms_norm_qk": "RMS + QK",
 }
-# The family: each pair is compared in every net where both ran.
-PAIRS = [
+# The family: each pair is compared in every net where both ran. First what lesson 08 asks,
+OWN_PAIRS = [
     ("batch_norm", "none"),
     ("layer_norm", "none"),
-    ("rms_norm", "layer_norm"),
-    ("layer_norm", "dyisru"),
-    ("rms_norm", "dyisru"),
-    ("dyisru", "dyt"),
     ("dyt", "none"),
     ("batch_norm", "layer_norm"),
     ("batch_norm", "group_norm"),
+    ("rms_norm", "layer_norm"),
+    ("batch_norm", "skip_init"),
+]
+# then what side lesson 08a asks of the same runs.
+SIDE_PAIRS = [
+    ("layer_norm", "dyisru"),
+    ("rms_norm", "dyisru"),
+    ("dyisru", "dyt"),
     ("derf", "dyt"),
     ("dyt_tuned", "dyt"),
     ("dyisru_tuned", "dyt_tuned"),
     ("skip_init", "none"),
     ("layer_norm", "skip_init"),
-    ("batch_norm", "skip_init"),
+    ("dyt_sqrt_d", "dyt"),
+    ("dyt_sqrt_d", "none"),
 ]
+PAIRS = OWN_PAIRS + SIDE_PAIRS
+# Validation chose the published slope there: a run would be compared with itself.
+ONE_RUN = {("dyt_tuned", "dyt", "residual"), ("dyt_tuned", "dyt", "residual_sgd")}
+# When each came into the family; the others were there before any result.
+AFTER_A_LOOK = ("derf", "skip_init", "dyt_tuned", "dyisru_tuned")
+LAST = ("dyt_sqrt_d",)  # it had run from the start, and was compared when all runs were known
 LIKE_PRE_LN = ("none", "weight_norm", "skip_init", "qk_norm")  # without a norm Post-LN is Pre-LN
 LEVEL = 0.05
 MARGIN = 2  # points of test accuracy; fixed before the runs
@@ -66,7 +78,22 @@ HEAD = "seeds, mean, interval, p, Holm, BH"
 # A mean such as 0.125 lies between two digits: this rounds it up on every machine.
 UP = 1e-6
 
+Pair = tuple[str, str]  # first, second
 Key = tuple[str, str, str]  # first, second, net
+
+
+def finals(record: TrainingRecord, contender: str) -> list[Run]:
+    """The runs of one contender that judge, sorted by seed."""
+    where = (contender, "final")
+    runs = [run for run in record.runs if (run.norm, run.phase) == where]
+    return sorted(runs, key=lambda run: run.seed)
+
+
+def points(record: TrainingRecord, contender: str) -> Tensor:
+    """Right test digits in percent (seeds,), one number for each run that judges."""
+    total = record.settings.data.test
+    right = [100 * run.test_right / total for run in finals(record, contender)]
+    return torch.tensor(right, dtype=torch.float64)
 
 
 class Trial:
@@ -82,25 +109,26 @@ class Trial:
         """Raises: RecordError (a record that is missing, damaged or incomplete)."""
         folder = Path(folder)
         self.records = {net: training.load_record(folder / f"capstone_{net}.json") for net in NETS}
-        self.family = dict(self._comparisons())
-        found = [comparison.p for comparison in self.family.values()]
-        p = torch.tensor(found, dtype=torch.float64)
-        self.holm = dict(zip(self.family, measures.holm(p).tolist(), strict=True))
-        self.bh = dict(zip(self.family, measures.benjamini_hochberg(p).tolist(), strict=True))
+        self._correct(dict(self._comparisons()))
+
+    def only(self, pairs: Collection[Pair]) -> "Trial":
+        """The same results, judged as if these pairs were the whole family."""
+        smaller = copy.copy(self)
+        kept = {key: found for key, found in self.family.items() if key[:2] in pairs}
+        smaller._correct(kept)
+        return smaller
+
+    def record(self, net: str, contender: str) -> TrainingRecord:
+        """Where this contender's runs are: without a norm Post-LN is Pre-LN."""
+        return self.records["pre" if net == "post" and contender in LIKE_PRE_LN else net]
 
     def finals(self, net: str, contender: str) -> list[Run]:
         """The runs that judge, sorted by seed."""
-        if net == "post" and contender in LIKE_PRE_LN:
-            net = "pre"
-        where = (contender, "final")
-        runs = [run for run in self.records[net].runs if (run.norm, run.phase) == where]
-        return sorted(runs, key=lambda run: run.seed)
+        return finals(self.record(net, contender), contender)
 
     def points(self, net: str, contender: str) -> Tensor:
         """Right test digits in percent (seeds,), one number for each run that judges."""
-        total = self.records[net].settings.data.test
-        right = [100 * run.test_right / total for run in self.finals(net, contender)]
-        return torch.tensor(right, dtype=torch.float64)
+        return points(self.record(net, contender), contender)
 
     def gains(self, net: str) -> dict[str, measures.Paired]:
         """{contender: its results minus those of no norm}, for all that ran in this net."""
@@ -160,8 +188,14 @@ class Trial:
                 b = self.points(net, second)
                 # without a norm in both it is Pre-LN's comparison
                 known = net == "post" and {first, second} <= set(LIKE_PRE_LN)
-                if len(a) and len(b) and not known:
+                if len(a) and len(b) and not known and (first, second, net) not in ONE_RUN:
                     yield (first, second, net), measures.paired(a, b)
+
+    def _correct(self, family: dict[Key, measures.Paired]) -> None:
+        self.family = family
+        p = torch.tensor([found.p for found in family.values()], dtype=torch.float64)
+        self.holm = dict(zip(family, measures.holm(p).tolist(), strict=True))
+        self.bh = dict(zip(family, measures.benjamini_hochberg(p).tolist(), strict=True))
 
 
 def _small(p: float) -> str:

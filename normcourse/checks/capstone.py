@@ -154,6 +154,13 @@ HALF_WIDTHS = {  # of v: a, b, their differences d, their number n, t
         v.a, v.t
     ),
     "2.132 is the one-sided point; an interval has two ends.": lambda v: intervals.half(v.d, 2.132),
+    "that pools the spreads of a and b into one; the seeds are paired: take the spread of the "
+    "differences.": lambda v: v.t * ((v.a.var() + v.b.var()) / 2 / v.n).sqrt(),
+    "that is the spread of all results in one heap, a's and b's; take that of the differences.": (
+        lambda v: v.t * torch.cat([v.a, v.b]).std() / v.n**0.5
+    ),
+    "that is the spread of all results in one heap, over the root of 2 n; take that of the n "
+    "differences.": lambda v: intervals.half(torch.cat([v.a, v.b]), v.t),
 }
 MIDDLES = {
     "mean: that is b - a; positive must mean that a is better.": lambda v: -v.d.mean(),
@@ -483,6 +490,30 @@ SECONDS = {  # of one run, on the machine that made the records
     "pre": 1.1,
     "post": 1.1,
 }
+CHOSEN = {  # the rate that validation chose in the records, for most contenders of a net
+    "mlp": 0.003,
+    "cnn": 0.03,
+    "residual": 0.01,
+    "residual_sgd": 0.3,
+    "pre": 0.01,
+    "post": 0.01,
+}
+CHOSEN_BY = {  # and for the others
+    ("mlp", "none"): 0.01,
+    ("mlp", "batch_norm"): 0.01,
+    ("cnn", "rms_norm"): 0.01,
+    ("cnn", "dyt_sqrt_d"): 0.01,
+    ("residual", "none"): 0.03,
+    ("residual", "group_norm"): 0.03,
+    ("residual", "weight_norm"): 0.03,
+    ("residual_sgd", "none"): 0.01,
+    ("residual_sgd", "skip_init"): 0.1,
+    ("pre", "derf"): 0.03,
+    ("pre", "qk_norm"): 0.03,
+    ("pre", "rms_norm_qk"): 0.03,
+    ("post", "qk_norm"): 0.03,
+}
+ONE_DIGIT = 0.25  # points: the test has 400 digits
 BUDGET = 60
 SEEN = {*range(10), 100, 101, 102}  # seeds of the records: those that judge, those that choose
 
@@ -512,8 +543,7 @@ def protocol(student) -> None:
     _contenders(student)
     _seeds(student)
     _rates(student)
-    if not 0 < student["margin"] <= 5:
-        raise Slip("margin: how many points are the same to you? More than 0, at most 5, say 2.")
+    _margin(student["margin"])
     tuning = len(student["rates"]) * len(student["tuning_seeds"])
     runs = 2 * (tuning + len(student["seeds"]))
     seconds = runs * SECONDS[student["setting"]]
@@ -577,7 +607,7 @@ def _seeds(student: Mapping) -> None:
 
 def _rates(student: Mapping) -> None:
     rates = student["rates"]
-    if not all(isinstance(rate, int | float) and rate > 0 for rate in rates):
+    if not all(type(rate) in (int, float) and rate > 0 for rate in rates):
         raise Slip("rates: numbers above 0, the same list for both contenders.")
     rates = sorted(set(rates))
     if len(rates) < 3:
@@ -586,3 +616,21 @@ def _rates(student: Mapping) -> None:
         raise Slip("rates: neighbours more than four times apart can miss what lies between them.")
     if rates[-1] / rates[0] < 8:
         raise Slip("rates: they span less than a factor of 8; the best may lie outside.")
+    for name in student["contenders"]:
+        best = CHOSEN_BY.get((student["setting"], name), CHOSEN[student["setting"]])
+        if not rates[0] < best < rates[-1]:
+            raise Slip(
+                f"rates: in the records the best one for {name} in {student['setting']} was "
+                f"{best:g}, and yours go from {rates[0]:g} to {rates[-1]:g}. A best rate at an end "
+                "of its list, or beyond it, is no best rate: begin below it and end above it."
+            )
+
+
+def _margin(margin: float) -> None:
+    if not 0 < margin <= 5:
+        raise Slip("margin: how many points are the same to you? More than 0, at most 5, say 2.")
+    if margin < ONE_DIGIT:
+        raise Slip(
+            f"margin: one test digit is {ONE_DIGIT:g} points, so {margin:g} is less than one "
+            "picture. No trial here could show that two are equal, and nobody needs it: say 2."
+        )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from normcourse import capstone, measures
+from normcourse import capstone, measures, training
 
 RECORDS = Path(__file__).parents[2] / "notebooks" / "records"
 KEY = ("dyt", "none", "cnn")
@@ -81,6 +81,36 @@ def test_each_pair_is_there_in_some_net_and_the_corrections_are_those_of_the_who
     smallest = min(trial.family, key=lambda key: trial.family[key].p)
     whole = len(trial.family)
     assert trial.holm[smallest] == pytest.approx(whole * trial.family[smallest].p)
+
+
+def losses(trial, net, contender):
+    return [run.loss for run in trial.finals(net, contender)]
+
+
+def test_no_run_is_compared_with_itself_and_what_is_left_out_is_the_same_run(trial):
+    for first, second, net in trial.family:
+        assert losses(trial, net, first) != losses(trial, net, second), (first, second, net)
+    for first, second, net in capstone.ONE_RUN:
+        assert losses(trial, net, first) == losses(trial, net, second), (first, second, net)
+
+
+def test_a_smaller_family_is_corrected_for_its_own_number_and_the_whole_one_stays(trial):
+    before = dict(trial.holm)
+    smaller = trial.only([("batch_norm", "none")])
+    assert set(smaller.family) == {key for key in trial.family if key[:2] == ("batch_norm", "none")}
+    smallest = min(smaller.family, key=lambda key: smaller.family[key].p)
+    assert smaller.holm[smallest] == pytest.approx(7 * trial.family[smallest].p)
+    assert trial.holm == before
+    assert smaller.verdict("batch_norm", "none", "mlp") == "better"
+    assert trial.verdict("batch_norm", "none", "mlp") == "better?"
+
+
+def test_points_reads_any_record_of_the_trial(trial):
+    record = training.load_record(RECORDS / "sqrt_d_mlp.json")
+    runs = [run for run in record.runs if (run.norm, run.phase) == ("dyt_slope_1", "final")]
+    right = [run.test_right / 4 for run in sorted(runs, key=lambda run: run.seed)]
+    assert capstone.points(record, "dyt_slope_1").tolist() == right
+    assert trial.points("mlp", "none").equal(capstone.points(trial.records["mlp"], "none"))
 
 
 def test_a_report_has_one_line_for_each_net(trial, capsys):

@@ -3,16 +3,18 @@
 import math
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from statistics import mean, stdev
 
 import numpy
 import pytest
 import torch
 
-from normcourse import measures
+from normcourse import capstone, measures
 from normcourse.checks import capstone as check
 from tests.course.solutions import load
 
+RECORDS = Path(__file__).parents[2] / "notebooks" / "records"
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
@@ -87,6 +89,22 @@ INTERVALS = {
     "sorted": (
         lambda a, b, t: interval(right_half)(a.sort().values, b.sort().values, t),
         "do not sort",
+    ),
+    "pooled spread": (
+        interval(lambda a, b, t: t * ((a.var() + b.var()) / 2).sqrt() / len(a) ** 0.5),
+        "pools the spreads of a and b",
+    ),
+    "pooled, for two samples": (
+        interval(lambda a, b, t: t * ((a.var() + b.var()) / 2).sqrt() * (2 / len(a)) ** 0.5),
+        "the seeds are paired",
+    ),
+    "all in one heap": (
+        interval(lambda a, b, t: t * torch.cat([a, b]).std() / len(a) ** 0.5),
+        "in one heap, a's and b's",
+    ),
+    "one heap of 2 n": (
+        interval(lambda a, b, t: t * torch.cat([a, b]).std() / (2 * len(a)) ** 0.5),
+        "the root of 2 n",
     ),
     "half as wide": (interval(lambda a, b, t: right_half(a, b, t) / 2), "to EACH side"),
     "spread of a": (interval(lambda a, b, t: t * a.std() / len(a) ** 0.5), "of a alone"),
@@ -502,6 +520,17 @@ PROTOCOLS = {
     "one rate": ({"rates": [0.1]}, "fewer than three"),
     "rates far apart": ({"rates": [0.01, 0.1, 1.0]}, "four times apart"),
     "rates too close": ({"rates": [0.1, 0.2, 0.3]}, "factor of 8"),
+    # accepted before, although nobody could defend them
+    "rates at which nothing moves": ({"rates": [1e-9, 3e-9, 9e-9]}, "no best rate"),
+    "rates at which all is lost": ({"rates": [3.0, 9.0, 27.0]}, "yours go from 3 to 27"),
+    "the best ends the list": ({"rates": [0.03, 0.1, 0.3]}, "begin below it and end above it"),
+    "the best begins the list": ({"rates": [0.3, 1.0, 3.0]}, "begin below it and end above it"),
+    "the best of one alone": (
+        {"contenders": ["derf", "none"]},
+        "the best one for none in residual_sgd was 0.01",
+    ),
+    "a rate that is True": ({"rates": [True, 0.3, 0.1]}, "numbers above 0"),
+    "a margin of no digit": ({"margin": 0.0001}, "less than one picture"),
     "a rate of 0": ({"rates": [0.0, 0.1, 0.3]}, "numbers above 0"),
     "no margin given": ({"margin": 0}, "how many points"),
     "margin 50": ({"margin": 50}, "how many points"),
@@ -628,5 +657,13 @@ def test_what_is_written_otherwise_is_accepted(accepts, answer):
 
 
 def test_ten_seeds_and_other_names_are_a_protocol_too():
-    other = design(contenders=("derf", "layer_norm"), seeds=range(30, 40), rates=(0.03, 0.1, 0.3))
+    other = design(contenders=("derf", "layer_norm"), seeds=range(30, 40), rates=(0.1, 0.3, 1))
     assert check.protocol(other).startswith("[ok]")
+
+
+def test_the_best_rates_are_those_that_the_records_chose():
+    trial = capstone.Trial(RECORDS)
+    for net, usual in check.CHOSEN.items():
+        for name in capstone.NAMES:
+            chosen = {run.lr for run in trial.finals(net, name)}
+            assert chosen <= {check.CHOSEN_BY.get((net, name), usual)}, (net, name)
