@@ -20,8 +20,9 @@ def definitions() -> dict:
     }
     norms = cells["failure-run"].split("large_weights =")[0]
     head = cells["head-run"].split("one_norm =")[0]
+    errors = cells["predict-04-answer"].split("after_training =")[0]
     parts = [cells[name] for name in ("setup", "failure-net", "failure-train")]
-    for source in (*parts, norms, cells["halves-norm"], head):
+    for source in (*parts, norms, cells["halves-norm"], head, errors):
         exec(source, names)
     return names
 
@@ -33,6 +34,20 @@ def test_blocks_that_do_nothing_do_not_learn_with_a_layer_norm_at_the_head(rate)
     start = lesson["new_weights"](21, 2 / 64)
     trained = lesson["train_five"](network, start, norm, rate)
     assert max(lesson["right"](network, trained, norm)) < 200
+
+
+def test_at_the_rate_1_the_wrong_divisor_helps_and_the_exchange_costs_less():
+    lesson = definitions()
+    network, right = lesson["relu_writes"], lesson["right"]
+    trained = {}
+    for error in ("nothing", "divisor"):
+        norm = lesson["ERRORS"][error]
+        weights = lesson["train_five"](network, lesson["new_weights"](21, 2 / 64), norm, 1.0)
+        trained[error] = weights
+    layer_norm, exchanged = lesson["layer_norm"], lesson["exchanged"]
+    assert min(right(network, trained["nothing"], layer_norm)) < 300
+    assert min(right(network, trained["divisor"], lesson["wrong_divisor"])) > 340
+    assert min(right(network, trained["nothing"], exchanged)) > 100
 
 
 @pytest.mark.slow
