@@ -46,6 +46,7 @@ from normcourse.measures.jacobians import (
     spectral_norm,
     stable_rank,
 )
+from normcourse.measures.rows_alone import assert_rows_equal_alone, rows_that_differ
 from normcourse.measures.runs import (
     RunStability,
     best_step,
@@ -79,6 +80,7 @@ __all__ = [
     "Paired",
     "RunStability",
     "Thresholds",
+    "assert_rows_equal_alone",
     "benjamini_hochberg",
     "best_knee",
     "best_step",
@@ -117,6 +119,7 @@ __all__ = [
     "relative_error",
     "relu_slope",
     "residual_bounds",
+    "rows_that_differ",
     "run_speed",
     "run_stability",
     "saturation_set",

@@ -31,7 +31,7 @@ def norm_forward(x: Tensor, weight: Tensor | None, eps: float, *, out: Tensor) -
         y = scratch.result("y", out[place])  # (R, D)
 
         # mean(x^2), in pairs: vector_norm is one pass less, and ten times less exact at D = 65,536
-        mean_square = torch.mul(block, block, out=y).mean(1)  # (R,)
+        mean_square = _row_means(torch.mul(block, block, out=y))  # (R,)
 
         # rstd = 1 / sqrt(mean(x^2) + eps)
         factor = torch.rsqrt(mean_square.add_(eps), out=rstd[place[0]])  # (R,)
@@ -315,6 +315,17 @@ _FAR = {torch.float32: 2.0**60, torch.float64: 2.0**500}
 
 def _isru_dtype(x: Tensor, c: Tensor) -> torch.dtype:
     return torch.float64 if c.item() > 2.0**74 else _wide(x)
+
+
+def _row_means(block: Tensor) -> Tensor:
+    """(R,): each row is added up in the same order, whether it is alone in its block or not.
+
+    torch shares a lone row of 2^15 numbers or more among its threads, which adds in another order;
+    of two rows each has a thread.
+    """
+    if len(block) == 1:
+        return block.expand(2, -1).mean(1)[:1]
+    return block.mean(1)
 
 
 def _wide(x: Tensor) -> torch.dtype:

@@ -1,5 +1,6 @@
 """LayerNorm and RMSNorm."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -44,6 +45,7 @@ def layer_norm(
     On the CPU three things are torch's own: the weight's and the bias's gradients of half types are
     added up in half precision (in bfloat16 a tenth off at 2048 rows), third derivatives are wrong,
     and a row whose variance overflows is NaN or 0, by its length. functional's are right, and NaN.
+    The result of a row has the same bits whatever rows stand beside it.
 
     Source: Ba, Kiros & Hinton 2016, section 3, equations (3) and (4).
     """
@@ -93,6 +95,10 @@ def rms_norm(
     Returns: input's shape and dtype.
     Raises: as functional.rms_norm; RuntimeError (several devices), ImportError (CUDA without
         triton).
+
+    The result of a row has the same bits whatever rows stand beside it. Its gradient on the CPU has
+    not: that of up to operators.SMALL elements is functional's.
+
     Source: Zhang & Sennrich 2019, equation (4) and section 4.2.
     """
     dims = len(check_row_tensors("rms_norm", input, normalized_shape, weight, any_dtype=True))
@@ -101,6 +107,7 @@ def rms_norm(
         eps = torch.finfo(computed_in).eps
     check_eps("rms_norm", eps)
     operators.check_devices("rms_norm", input, weight=weight)
-    if operators.is_for_functional(input, weight):
+    is_long = math.prod(normalized_shape) >= operators.LONG_ROW
+    if operators.is_for_functional(input, weight, is_quick=not is_long):
         return functional.rms_norm(input, normalized_shape, weight, eps)
     return operators.rms_norm(input, weight, dims, eps)

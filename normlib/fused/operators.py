@@ -34,6 +34,8 @@ for _schema in _SCHEMAS:
 # On an AMD EPYC functional takes 0.3 of the operators' time for 2^10 elements, 0.9 to 1.5 for 2^18
 # and 1.2 to 1.9 for 2^19, by norm and dtype: forward and backward.
 SMALL = 1 << 18
+# A lone row of so many numbers torch shares among its threads, and adds up in another order.
+LONG_ROW = 1 << 15
 
 Tensors = Sequence[Tensor | None]
 Optional = TypeVar("Optional", Tensor, Tensor | None)
@@ -65,15 +67,17 @@ def dyisru(
     return torch.ops.normlib.curve.default(input, c, weight, bias, scale, kind="isru")
 
 
-def is_for_functional(*tensors: Tensor | None) -> bool:
+def is_for_functional(*tensors: Tensor | None, is_quick: bool = True) -> bool:
     """Whether functional does it: under vmap, torch.func, forward mode; elsewhere; where quicker.
 
     Of transforms, complex tensors and other devices the operators know nothing, and in forward mode
     they would drop the tangent without a word. An input of up to SMALL elements, the first tensor,
     is quicker in functional's few operations, unless torch.compile makes one kernel of them anyway.
+    is_quick=False: never for that reason.
     """
     given = [tensor for tensor in tensors if tensor is not None]
-    if given[0].is_cpu and not torch.compiler.is_compiling() and given[0].numel() <= SMALL:
+    is_small = given[0].is_cpu and given[0].numel() <= SMALL
+    if is_quick and is_small and not torch.compiler.is_compiling():
         return True
     if given[0].device.type not in ("cpu", "cuda", "meta"):
         return True

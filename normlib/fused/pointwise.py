@@ -42,6 +42,10 @@ def dyt(
     Returns: input's shape and dtype.
     Raises: as functional.dyt; MismatchError (more than one alpha), RuntimeError
         (several devices), ImportError (CUDA without triton).
+
+    On the CPU the bits of a row depend on how many rows stand beside it: up to operators.SMALL
+    elements functional does the work, with another tanh.
+
     Source: Zhu et al. 2025 (arXiv 2503.10622), section 4, equation (1).
     """
     check_floating("dyt", input)
@@ -82,6 +86,9 @@ def dyisru(
     Returns: input's shape and dtype.
     Raises: as functional.dyisru; MismatchError (more than one c), RuntimeError
         (several devices), ImportError (CUDA without triton).
+
+    On the CPU the bits of a row depend on how many rows stand beside it, as in dyt.
+
     Source: Stollenwerk 2025 (arXiv 2503.21708); its code has scale 1.
     """
     check_floating("dyisru", input)

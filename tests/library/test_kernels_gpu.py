@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from normcourse.measures import assert_rows_equal_alone
 from normlib.kernels import pointwise, rows
 from tests.library.kernel_device import DEVICE
 
@@ -17,20 +18,14 @@ def draw(*shape, dtype=torch.bfloat16):
     return torch.randn(*shape, device=DEVICE, dtype=dtype)
 
 
-def assert_rows_equal_alone(call, tensors, picked):
-    """A call on all rows, and one on the picked rows alone, give the same bits there."""
-    whole, alone = call(*tensors), call(*(t[picked].contiguous() for t in tensors))
-    for a, b in zip(whole, alone, strict=True):
-        assert a is b is None or torch.equal(a[picked], b)
-
-
 @CENTRE
 def test_more_than_65535_rows_at_full_width(centre):
     x, weight = draw(70_000, 4096), draw(4096)
-    picked = torch.tensor([0, 65_535, 65_536, 69_999], device=DEVICE)
-    assert_rows_equal_alone(
-        lambda x: rows.norm_forward(x, weight, None, 1e-5, centre=centre), [x], picked
-    )
+
+    def call(x):
+        return rows.norm_forward(x, weight, None, 1e-5, centre=centre)
+
+    assert_rows_equal_alone(call, x, rows=[0, 65_535, 65_536, 69_999])
 
 
 @CENTRE
@@ -42,25 +37,23 @@ def test_offsets_beyond_2_to_the_31(columns, centre):
     assert (count - 1) * stride > 2**31
     x = x.as_strided((count, columns), (stride, 1)).normal_()
     dy, weight = draw(count, columns), draw(columns)
-    picked = torch.tensor([0, count // 2, count - 1], device=DEVICE)
 
     def call(dy, x):
         y, mean, rstd = rows.norm_forward(x, weight, None, 1e-5, centre=centre)
         return y, mean, rstd, rows.norm_backward(dy, x, weight, mean, rstd, bias=True)[0]
 
-    assert_rows_equal_alone(call, [dy, x], picked)
+    assert_rows_equal_alone(call, dy, x, rows=[0, count // 2, count - 1])
 
 
 @pytest.mark.parametrize("kind", ["tanh", "isru"])
 def test_curves_beyond_2_to_the_31(kind):
     x, alpha = draw(2**19 + 9, 4096), torch.ones(1, device=DEVICE)  # 2^31 elements and nine rows
-    picked = torch.tensor([0, 70_000, len(x) - 1], device=DEVICE)
 
     def call(x):
         y = pointwise.curve_forward(x, alpha, None, None, 1.0, kind=kind)
         return y, pointwise.curve_backward(x, x, alpha, None, 1.0, kind=kind, bias=False)[0]
 
-    assert_rows_equal_alone(call, [x], picked)
+    assert_rows_equal_alone(call, x, rows=[0, 70_000, len(x) - 1])
 
 
 @CENTRE

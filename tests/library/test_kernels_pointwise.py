@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from normcourse.measures import assert_rows_equal_alone
 from normlib import gradients
 from normlib.kernels import launch, pointwise
 from tests.library.kernel_device import (
@@ -103,6 +104,16 @@ def test_every_output_and_gradient(shape, dtype, kind):
 @pytest.mark.slow  # rows in several pieces are tried above
 def test_a_row_of_65543(kind):
     check(*inputs(1, 65_536 + 7, dtype=torch.bfloat16), kind=kind)
+
+
+@CURVES
+def test_the_same_bits_without_the_other_rows(kind):
+    dy, x, parameter, weight, bias = inputs(35, 127)
+
+    def call(dy, x):
+        return forward_and_backward(dy, x, parameter, weight, bias, kind=kind)[:2]  # y, dx
+
+    assert_rows_equal_alone(call, dy, x, rows=[0, 17, 34])
 
 
 @CURVES

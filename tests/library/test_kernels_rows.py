@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from normcourse.measures import assert_rows_equal_alone
 from normlib import gradients
 from normlib.kernels import launch, rows, wide
 from tests.library.kernel_device import (
@@ -114,6 +115,20 @@ def test_every_output_and_gradient(shape, dtype, centre):
 def test_a_wide_row_in_pieces(dtype, centre, monkeypatch):
     take("wide", monkeypatch)
     check(*inputs(2, 1000, dtype=dtype), centre=centre)
+
+
+@CENTRE
+@PATHS
+@pytest.mark.parametrize("shape", [(35, 24), (5, 700)], ids=str)
+def test_the_same_bits_without_the_other_rows(shape, path, centre, monkeypatch):
+    take(path, monkeypatch)
+    dy, x, weight, bias = inputs(*shape)
+
+    def call(dy, x):
+        y, mean, rstd, dx, _, _ = forward_and_backward(dy, x, weight, bias, centre=centre)
+        return y, mean, rstd, dx
+
+    assert_rows_equal_alone(call, dy, x, rows=[0, shape[0] // 2, shape[0] - 1])
 
 
 @CENTRE
