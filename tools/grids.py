@@ -269,9 +269,15 @@ for name, model, train in (
         ["none", "batch_norm", "layer_norm"], model, ADAM | train, rates=[3e-4, 1e-2, 1e-1]
     )
 
-# the same from a shortened gradient, which is no norm
+# the same from a shortened gradient, which is no norm, and with Adam
 GRIDS["pairs_deep_clipped"] = grid(
     ["none", "layer_norm"], DEEP, ADAM | PAIRS | {"clip": 1.0}, rates=[3e-2, 1e-1, 3e-1]
+)
+GRIDS["pairs_deep_adam"] = grid(
+    ["none", "batch_norm", "layer_norm"],
+    DEEP,
+    ADAM | PAIRS | {"optimizer": "adam"},
+    rates=[1e-4, 3e-4, 1e-3, 3e-3, 1e-2],
 )
 
 # the same net less deep; with a larger eps; with four pictures a step, and with one
