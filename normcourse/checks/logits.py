@@ -1,4 +1,4 @@
-"""Checks of lesson 05a: the scale and bound of a logit, softmax, a softcap, attention with one.
+"""Checks of lesson 05a: the scale and bound of a logit, softmax, a softcap, attention, QK-clip.
 
 Tables map what a check says to the wrong answer that earns it; v holds the values of one call.
 """
@@ -149,13 +149,13 @@ KAPPA = 50.0
 
 
 @exercise(
-    "Exercise 3 (three numbers of a softcap)",
+    "Exercise 3 (two numbers of a softcap)",
     rf"\kappa = {KAPPA:.0f}",
     f"clip at ±{KAPPA:.0f}",
     "Three digits",
 )
 def softcap_numbers(student: tuple) -> None:
-    """student: (largest distance to the clip, Lipschitz constant, smoothness) at cap 50."""
+    """student: (largest distance to the clip, Lipschitz constant) at cap 50."""
     for got, (name, (want, slips)) in zip(parts(student, *SOFTCAP), SOFTCAP.items(), strict=True):
         wrong = {f"{name}: {text}": value for text, value in slips.items()}
         expect(got, want, wrong, f"the {name}", rtol=5e-3)
@@ -186,19 +186,6 @@ SOFTCAP = {
             "the slope is steepest at 0, where tanh is 0.": 1 - math.tanh(1) ** 2,
             "it is steepest at 0, not far out.": 0.0,
             "that is the largest bend of tanh.": BEND,
-        },
-    ),
-    "smoothness": (
-        BEND / KAPPA,
-        {
-            "the slope changes over a distance of caps: divide by 50.": BEND,
-            "divide by 50, do not multiply.": BEND * KAPPA,
-            "divide by 50 once, not squared.": BEND / KAPPA**2,
-            "the factor 4 / (3 sqrt(3)) is missing.": 1 / KAPPA,
-            "a factor 2 is missing, that of 2 t (1 - t^2).": BEND / 2 / KAPPA,
-            "2 t (1 - t^2) has its factor 2 already: twice too large.": 2 * BEND / KAPPA,
-            "the slope does change, from 1 at 0 to nearly 0 far out.": 0.0,
-            "that is the Lipschitz constant.": 1.0,
         },
     ),
 }
@@ -320,3 +307,76 @@ def largest_logit(answer) -> None:
     }
     right = HEAD**0.5 * QUERY_GAIN * KEY_GAIN
     expect(answer, right, slips, what="the largest logit", rtol=1e-3)
+
+
+@exercise("Exercise 6 (QK-clip)")
+def qk_clip(student: Callable) -> None:
+    """student(query, key, largest, tau) -> (query, key), both (heads, width, D)."""
+    cases = [
+        {"query": draw(3, 5, 3), "key": draw(3, 5, 3, seed=1), "largest": THREE, "tau": 10.0},
+        {"query": draw(4, 2, 4), "key": draw(4, 2, 4, seed=1), "largest": FOUR, "tau": 2.0},
+    ]
+    slips = {message: _clip(wrong) for message, wrong in CLIPS.items()}
+    names = ("the new query", "the new key")
+    calls(student, _clip(lambda v: (v.root, v.root)), *cases, slips=slips, what=names)
+
+
+# as many heads as numbers of a head, so that factors on the wrong axis are a slip with a name
+THREE = torch.tensor([8.0, 30.0, 12.0], dtype=torch.float64)
+FOUR = torch.tensor([9.0, 1.5, 2.5, 0.5], dtype=torch.float64)
+
+
+def _clip(factors: Callable) -> Callable:
+    """A function of (query, key, largest, tau) from the factors of both, made of v."""
+
+    def clipped(query: Tensor, key: Tensor, largest: Tensor, tau: float) -> tuple[Tensor, Tensor]:
+        v = SimpleNamespace(query=query, key=key, largest=largest, tau=tau)
+        v.free = tau / largest[:, None, None]
+        v.gamma = v.free.clamp(max=1)
+        v.root = v.gamma.sqrt()
+        of_query, of_key = factors(v)
+        return of_query * query, of_key * key
+
+    return clipped
+
+
+CLIPS = {
+    "nothing is clipped; heads above tau get smaller matrices.": lambda v: (1.0, 1.0),
+    "both factors count: together they shrink the logit too much; "
+    "each is the root of tau / largest.": lambda v: (v.gamma, v.gamma),
+    "only the query shrinks; both matrices get the same factor, a root each.": lambda v: (
+        (v.gamma, 1.0)
+    ),
+    "only the key shrinks; both matrices get the same factor, a root each.": lambda v: (
+        (1.0, v.gamma)
+    ),
+    "the query shrinks by the root, but the key does not.": lambda v: (v.root, 1.0),
+    "the key shrinks by the root, but the query does not.": lambda v: (1.0, v.root),
+    "a head that is not above tau keeps its matrices; yours grow.": lambda v: (
+        (v.free.sqrt(), v.free.sqrt())
+    ),
+    "a head above tau shrinks, the others keep theirs; it is the other way round here.": lambda v: (
+        (v.free.clamp(min=1).sqrt(), v.free.clamp(min=1).sqrt())
+    ),
+    "heads that are not above tau keep their matrices; "
+    "yours grow, and the root is missing.": lambda v: (v.free, v.free),
+    "the factor is tau / largest, not largest / tau: the matrices must shrink.": lambda v: (
+        (1 / v.root, 1 / v.root)
+    ),
+    "each head has its own factor; one large head must not shrink the others.": lambda v: (
+        (v.root.min(), v.root.min())
+    ),
+    "halving is not the root: each factor is the root of tau / largest.": lambda v: (
+        (v.gamma / 2, v.gamma / 2)
+    ),
+    "one root is enough: yours is the fourth root.": lambda v: (v.root.sqrt(), v.root.sqrt()),
+    "the factors stand on the last axis; the heads are the first one: [:, None, None].": lambda v: (
+        (v.root.flatten(), v.root.flatten())
+    ),
+    "limit the logits, by one factor for a head, and not the entries of the matrices.": lambda v: (
+        (v.query.clamp(-v.tau, v.tau) / v.query, v.key.clamp(-v.tau, v.tau) / v.key)
+    ),
+    "the new query comes first, then the new key.": lambda v: (
+        (v.root * v.key / v.query, v.root * v.query / v.key)
+    ),
+}
