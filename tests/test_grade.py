@@ -1,0 +1,181 @@
+"""make grade: only what a fresh check says counts, and nobody's notebook is believed."""
+
+import csv
+import json
+import os
+
+import pytest
+
+from tools import grade
+
+LESSON = "02_layer_norm"
+RIGHT = "my_row = [-0.4, -0.8, 0.6, 3.4]"
+TITLE = "1 (a row by hand)"
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each process would load torch")
+
+
+@pytest.fixture(scope="module")
+def lesson():
+    return grade.lesson_at(grade.COURSE / f"{LESSON}.ipynb")
+
+
+@pytest.fixture
+def handed_in(tmp_path):
+    """handed_in(name, stub=…, more=[…]): lesson 02 with this answer to exercise 1, other cells."""
+
+    def write(name, stub, more=(), lesson=LESSON, cell="ex1-stub"):
+        notebook = json.loads((grade.COURSE / f"{lesson}.ipynb").read_text("utf-8"))
+        for each in notebook["cells"]:
+            if each["id"] == cell:
+                each["source"] = stub
+        extra = [
+            {"cell_type": "code", "id": f"own-{n}", "metadata": {}, "outputs": [], "source": source}
+            for n, source in enumerate(more)
+        ]
+        notebook["cells"][2:2] = extra
+        path = tmp_path / f"{name}.ipynb"
+        path.write_text(json.dumps(notebook), "utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def first(lesson, monkeypatch):
+    """first(path): solved and slip of exercise 1, in a process of its own."""
+
+    def of(path, seconds=grade.SECONDS):
+        one = grade.Lesson(lesson.path, lesson.cells, lesson.exercises[:1])
+        (row,) = grade.grade(path, "a student", [one], seconds)
+        assert (row["lesson"], row["exercise"]) == (LESSON, TITLE)
+        return row["solved"], row["slip"]
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("stub", "solved", "slip"),
+    [
+        (RIGHT, "yes", ""),
+        ("my_row = None  # four numbers in a list", "not attempted", ""),
+        ("my_row = [0.5, 0, 0, 0]", "no", "the row"),
+        ("my_row = 1 / 0", "unchecked", "the cell ex1-stub raised ZeroDivisionError"),
+        ("my_row = [1, 2,", "unchecked", "no Python"),
+        ("%timeit 3", "unchecked", "no Python"),
+        ("raise SystemExit", "unchecked", "raised SystemExit"),
+        ("import os\nos._exit(0)", "unchecked", "it uses os"),
+        ("import normcourse.checks.layer_norm as c", "unchecked", "it uses normcourse"),
+        ("from normcourse.checks import verdict", "unchecked", "it uses normcourse"),
+        ("check.by_hand = lambda row: '[ok] Exercise 1'", "unchecked", "it uses check"),
+        ("my_row = open('../solutions').read()", "unchecked", "it uses open"),
+        ("my_row = torch.load.__globals__", "unchecked", "it uses __globals__"),
+        ("my_row = getattr(torch, 'load')", "unchecked", "it uses getattr"),
+        ("torch.allclose = lambda *_: True", "unchecked", "it changes torch"),
+        ("class my_row(str):\n    __eq__ = lambda *_: True", "unchecked", "it uses __eq__"),
+        ("my_row = print('[ok] Exercise 1 (a row by hand)')", "not attempted", ""),
+        ("my_row = helper", "unchecked", "raised NameError"),
+    ],
+)
+def test_one_answer(handed_in, first, stub, solved, slip):
+    found = first(handed_in("a", stub))
+    assert found[0] == solved and slip in found[1], found
+
+
+def test_what_loops_for_ever_is_stopped_and_not_checked(handed_in, first):
+    path = handed_in("a", "while True:\n    pass")
+    assert first(path, seconds=2) == ("unchecked", "it ran for more than 2 s")
+
+
+def test_a_function_put_in_another_s_place_is_seen():
+    from normcourse.checks import layer_norm  # noqa: F401
+
+    cells = [grade.Cell("setup", "import torch\nt = torch", [])]
+    swap = grade.Cell("ex1-stub", "[setattr(t, 'allclose', max)]", [])
+    said = grade.checked([*cells, swap], "str('[ok] Exercise 1')", 60)
+    assert said == "it changed torch.allclose"
+    assert grade.checked(cells, "str('[ok] Exercise 1')", 60) == "[ok] Exercise 1"
+
+
+def test_a_process_that_dies_is_no_answer():
+    killed = grade.Cell("ex1-stub", "import os\nos.kill(os.getpid(), 9)", [])
+    assert grade.checked([killed], "1", 60) == "its process ended (exit code -9)"
+
+
+def test_other_cells_are_not_run_and_what_needs_one_is_not_checked(handed_in, first):
+    trick = "from normcourse.checks import layer_norm as check\ncheck.by_hand = print"
+    assert first(handed_in("a", RIGHT, [trick])) == ("yes", "")
+    solved, slip = first(handed_in("b", "my_row = [1, 2, 3, 4]", [trick]))
+    assert solved == "unchecked" and slip.startswith("1 cells that are not the lesson's")
+    solved, slip = first(handed_in("c", "my_row = helper", ["helper = [-0.4, -0.8, 0.6, 3.4]"]))
+    assert solved == "unchecked" and "NameError" in slip
+
+
+def test_a_changed_check_in_the_notebook_changes_nothing(handed_in, first):
+    path = handed_in("a", "my_row = [1, 2, 3, 4]")
+    text = path.read_text("utf-8").replace("check.by_hand(my_row)", "print('[ok]')")
+    path.write_text(text, "utf-8")
+    assert first(path)[0] == "unchecked"
+
+
+def test_a_missing_or_doubled_answer_is_named(handed_in, first):
+    path = handed_in("a", RIGHT)
+    path.write_text(path.read_text("utf-8").replace('"ex1-stub"', '"gone"'), "utf-8")
+    assert first(path) == ("unchecked", "the cell ex1-stub is there 0 times")
+    path.write_text(path.read_text("utf-8").replace('"ex2-stub"', '"ex1-stub"'), "utf-8")
+    path.write_text(path.read_text("utf-8").replace('"gone"', '"ex1-stub"'), "utf-8")
+    assert first(path) == ("unchecked", "the cell ex1-stub is there 2 times")
+
+
+def test_an_answer_may_use_an_answer_and_what_the_lesson_made():
+    cells = [
+        grade.Cell("setup", "import math", []),
+        grade.Cell("unused", "1 / 0", []),
+        grade.Cell("rows", "rows = []", []),
+        grade.Cell("filled", "rows.append(3)", []),
+        grade.Cell("ex1-stub", "def mine(x): return x + rows[0]", []),
+        grade.Cell("ex1-check", "check.first(mine)", []),
+        grade.Cell("ex2-stub", "def both(x): return mine(mine(x))", []),
+        grade.Cell("ex2-check", "check.second(both)", []),
+    ]
+    needed = grade.needed_cells(cells, grade.Exercise("ex2-check", "check.second(both)", False))
+    assert [cell.id for cell in needed] == ["setup", "rows", "filled", "ex1-stub", "ex2-stub"]
+
+
+def test_an_open_exercise_is_for_a_person(lesson):
+    course = [grade.lesson_at(path) for path in sorted(grade.COURSE.glob("0*.ipynb"))]
+    assert sum(exercise.is_open for each in course for exercise in each.exercises) >= 5
+    asked = [f"ex{n}-check" for n in range(1, 6)]
+    assert [exercise.cell for exercise in lesson.exercises] == asked
+
+
+def test_the_table_of_a_class(handed_in, tmp_path, capsys):
+    (tmp_path / "one").mkdir()
+    handed_in("one/=HYPERLINK(1)", RIGHT)
+    (tmp_path / "empty.ipynb").write_text("", "utf-8")
+    (tmp_path / "other.ipynb").write_text('{"cells": []}', "utf-8")
+    (tmp_path / grade.REPORT).write_text("mine", "utf-8")
+    assert grade.main([str(tmp_path)]) == 0
+    with (tmp_path / grade.REPORT).open(encoding="utf-8") as table:
+        rows = list(csv.DictReader(table))
+    assert [tuple(row) for row in rows[:1]] == [grade.COLUMNS]
+    assert {row["name"]: row["slip"] for row in rows if not row["lesson"]} == {
+        "empty": "the file is no notebook",
+        "other": "no lesson of this course",
+    }
+    solved = [row["solved"] for row in rows if row["name"].startswith("one/")]
+    assert solved == ["yes", *4 * ["not attempted"]]
+    assert (tmp_path / "grades.old1.csv").read_text("utf-8") == "mine"
+    said = capsys.readouterr().out
+    assert "use a container" in said and "1 yes, 4 not attempted" in said
+
+
+def test_a_stranger_s_words_are_no_formula():
+    assert grade.row("=1+1", "", "", "no", "-2 lines\nof two")["name"] == "'=1+1"
+    assert grade.row("a", "", "", "no", "-2 lines\nof two")["slip"] == "'-2 lines of two"
+
+
+@pytest.mark.parametrize("folder", ["", "empty"])
+def test_a_folder_without_notebooks_says_what_to_do(tmp_path, capsys, folder):
+    assert grade.main([folder and str(tmp_path)]) == 1
+    assert "make grade FOLDER=" in capsys.readouterr().err
