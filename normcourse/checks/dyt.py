@@ -219,6 +219,7 @@ def integration(integral) -> None:
         "G: the arctangent belongs to 64 + y^2; with the minus sign it is artanh.": (
             8 * sympy.atan(y / 8)
         ),
+        "G: artanh(y) ends at y = 1, and G at y = 8; artanh takes y/8.": 8 * sympy.atanh(y),
     }
     if is_expression(integral):
         at_zero = integral.subs([(symbol, 0) for symbol in integral.free_symbols])
@@ -269,9 +270,15 @@ def _integral_slips(log: Callable, y, want) -> dict:
         "G: y - 8 is negative between -8 and 8, and has no real logarithm; take 8 - y.": (
             4 * log(8 + y) - 4 * log(y - 8)
         ),
+        "G: (y + 8)/(y - 8) is negative between -8 and 8, and has no real logarithm; take 8 - y.": (
+            4 * log((y + 8) / (y - 8))
+        ),
         "G: the derivative of ln(64 - y^2) has a factor -2y; split g into two fractions first.": (
             64 * log(64 - y**2)
         ),
         "G: one half is missing, that of the fraction with 8 - y.": 4 * log((8 + y) / 8),
         "G: one half is missing, that of the fraction with 8 + y.": -4 * log((8 - y) / 8),
+        "G: the fraction with 8 - y is missing, and G(0) is not 0.": 4 * log(8 + y),
+        "G: the fraction with 8 + y is missing, and G(0) is not 0.": -4 * log(8 - y),
+        "G: artanh takes y/8: with y alone it ends at 1, not at 8.": 4 * log((1 + y) / (1 - y)),
     }
