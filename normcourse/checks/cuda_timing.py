@@ -1,15 +1,20 @@
 """Checks of lesson 07, timing: one per exercise."""
 
+import contextlib
 import functools
 import os
 import statistics
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from unittest import mock
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from normcourse import draw
-from normcourse.checks.probes import forbid, unchanged
+from normcourse.checks import rms_rows
+from normcourse.checks.probes import calls, forbid, unchanged
 from normcourse.checks.values import UNITS, as_number
 from normcourse.checks.verdict import Slip, every_case, exercise, expect, expect_all
 from normcourse.timing.simulated import Device
@@ -49,11 +54,93 @@ def least_time(microseconds) -> None:
     expect(microseconds, right, slips, "the time", rtol=0.01)
 
 
-@exercise("Exercise 2 (the broken benchmark)", "four devices")
-def stopwatch(student: Callable) -> None:
-    """student(device, run) -> seconds for which one call holds the device.
+WRITTEN_DOWN, LEAN = 7, 5  # large tensors that the formula moves, and that are enough
 
-    The call is compiled, and its data are not in the cache.
+
+@exercise("Exercise 2 (fewer trips)", f"moves {WRITTEN_DOWN} tensors", f"moves {LEAN} at most")
+def trips(student: Callable) -> str:
+    """student(x, weight, eps) is RMSNorm of rows, and moves few large tensors.
+
+    [EQ-RMS]
+    """
+    student = forbid(student, "normlib", "rms_norm", "layer_norm", "group_norm", "compile")
+    cases = [
+        {"x": 1 + draw(*shape), "weight": draw(shape[-1], seed=1), "eps": eps}
+        # the first is square, so that a lost keepdim still broadcasts
+        for shape, eps in (((4, 4), 0.5), ((6,), 0.3), ((2, 3, 5), 0.1))
+    ]
+    calls(student, rms_rows.rms_norm, *cases, slips=rms_rows.RMS_SLIPS)
+    x = draw(64, 256, seed=2)
+    with _Trips() as seen:
+        student(x, draw(256, seed=3), 0.1)
+    moved = round(seen.numbers / x.numel())
+    if moved < 3:
+        raise Slip(
+            "the values are right, and torch's operations hardly move anything: "
+            "whoever computes here, no operation of torch does. Write it in torch's operations."
+        )
+    if moved > LEAN:
+        raise Slip(f"the values are right, and it moves {moved} tensors: {seen.advice(x.numel())}")
+    return f"it moves {moved} tensors"
+
+
+class _Trips(TorchDispatchMode):
+    """Counts the numbers that torch's operations read and write, one after the other."""
+
+    UNREAD = ("fill_", "zero_", "copy_")  # they write into their first argument, and read it not
+    UNWRITTEN = ("empty", "new_empty")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+        self.calls: list[tuple[str, int]] = []  # operation, numbers
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        name = function.overloadpacket.__name__
+        given = args[1:] if name in self.UNREAD else args
+        read = _storages(given)
+        written = _storages(result)
+        changes = function._schema.is_mutable
+        is_view = bool(written) and written.keys() <= read.keys() and not changes
+        if is_view or name.startswith(self.UNWRITTEN):
+            return result
+        numbers = sum(read.values()) + sum(written.values())
+        self.numbers += numbers
+        self.calls.append((name, numbers))
+        return result
+
+    def advice(self, large: int) -> str:
+        """The first operation that writes what another one only has to sum."""
+        names = [name for name, numbers in self.calls if numbers > 0.9 * large]
+        if "_to_copy" in names or "clone" in names:
+            return "one of them is a copy that the norm does not need."
+        if names.count("mean") + names.count("sum") > 0:
+            return (
+                "one operation writes a tensor that the next one only sums. "
+                "Which operation makes one number of a row, and writes no other?"
+            )
+        if not names:
+            return "many small operations, each of which reads and writes."
+        return f"its large operations are {', '.join(names)}."
+
+
+def _storages(values) -> dict[int, int]:
+    """Numbers of each tensor among values; an expanded one holds fewer than it shows."""
+    found = {}
+    for value in torch.utils._pytree.tree_leaves(values):
+        if isinstance(value, Tensor):
+            storage = value.untyped_storage()
+            held = storage.nbytes() // value.element_size()
+            found[storage.data_ptr()] = min(held, value.numel())
+    return found
+
+
+@exercise("Exercise 3 (the broken benchmark)", "four devices")
+def stopwatch(student: Callable) -> None:
+    """student(f, waste, cuda) -> seconds that the device works on one call of f.
+
+    f is compiled, and its data are not in the cache; cuda has the names of torch.cuda.
     """
     habits = []  # of the devices with a wrong time
     try:
@@ -66,7 +153,9 @@ def stopwatch(student: Callable) -> None:
             ):
                 device = Device(**settings)
                 right = device.start + moved / device.bandwidth
-                got = student(device, functools.partial(device.run, "kernel", moved))
+                f = functools.partial(device.run, "kernel", moved)
+                with _clocks_of(device):
+                    got = student(f, device.empty(4 * device.cache), device)
                 if not _is_near(got, right):
                     habits.append(_habit(device, right))
                 what = f"the time of a kernel of {moved / 1e6:g} MB"
@@ -77,9 +166,31 @@ def stopwatch(student: Callable) -> None:
         raise Slip(known or str(slip)) from None
 
 
+@contextlib.contextmanager
+def _clocks_of(device: Device) -> Iterator[None]:
+    """The host's clocks show the time of this device, and torch.cuda is not to be called."""
+
+    def not_this(*_, **__):
+        raise Slip(
+            "call `cuda.…` where you call `torch.cuda.…`: "
+            "the parameter is torch.cuda at work, and the check's device here."
+        )
+
+    with contextlib.ExitStack() as stack:
+        for name in ("perf_counter", "time", "monotonic"):
+            stack.enter_context(mock.patch.object(time, name, device.clock))
+        for name in ("Event", "synchronize"):
+            stack.enter_context(mock.patch.object(torch.cuda, name, not_this))
+        yield
+
+
 def _units(right: float) -> dict[str, float]:
     slips = {f"seconds, please, not {unit}.": scale * right for unit, scale in UNITS.items()}
-    return slips | {"device.elapsed counts seconds already: no division by 1000.": right / 1000}
+    return slips | {
+        "divide by 1000 once: elapsed_time counts milliseconds.": right / 1000,
+        "turn it round: first.elapsed_time(last).": -right,
+        "turn it round, first.elapsed_time(last), and divide by 1000.": -1e3 * right,
+    }
 
 
 def _enough(device: Device) -> None:
@@ -103,18 +214,20 @@ def _habit(device: Device, right: float) -> str:
     calls = [sum(what in ("warm", "cold") for what in span) for _, span in device.spans]
     waits = "synchronize" in device.log
     causes = {
-        "nothing ran: call run().": not {"warm", "cold"} & set(device.log),
+        "nothing ran: call f().": not {"warm", "cold"} & set(device.log),
         "that is the launch: the host does not wait for the device. "
         "Synchronize before you read the clock.": (not calls and not waits),
         "the host's clock holds launches and waiting too: "
-        "put device.event() before and after the call.": (not calls),
-        "the flush is between your marks: queue it before the first one.": "flush" in inside,
-        "the call is not between your marks.": 0 in calls,
+        "record an event before the call, and one after it.": (not calls),
+        "the flush is between your events: queue waste.zero_() before the first one.": (
+            "flush" in inside
+        ),
+        "the call is not between your events.": 0 in calls,
         **_averages(device, right, inside),
-        "those bytes lie in the cache: queue device.flush() before each call.": "warm" in inside,
-        "between your marks the device waits for the host: queue a flush, which is long, "
+        "those bytes lie in the cache: queue waste.zero_() before each call.": "warm" in inside,
+        "between your events the device waits for the host: queue waste.zero_(), which is long, "
         "before the first.": ("idle" in inside),
-        "divide by the number of calls between your marks.": max(calls, default=0) > 1,
+        "divide by the number of calls between your events.": max(calls, default=0) > 1,
     }
     return next((message for message, holds in causes.items() if holds), "")
 
@@ -130,42 +243,6 @@ def _averages(device: Device, right: float, inside: set[str]) -> dict[str, bool]
             good and "interrupt" in inside
         ),
     }
-
-
-PROGRAMS, ROW, BLOCK = 16, 1000, 1024
-
-
-@exercise(
-    "Exercise 3 (traffic)",
-    f"{PROGRAMS} rows of {ROW} numbers",
-    f"BLOCK={BLOCK}",
-    f"its {PROGRAMS} programs",
-)
-def traffic(read, written) -> None:
-    """Bytes that RMSNorm's kernel loads and stores for 16 rows of 1000 numbers in bfloat16."""
-    row = ROW * 2
-    lanes = BLOCK * 2
-    x = w = y = PROGRAMS * row
-    rstd = PROGRAMS * 4
-    want = [x + w, y + rstd]
-    slips = {
-        "each program loads w again: 16 times, not once.": [x + row, y + rstd],
-        "w is loaded, too, by each program.": [x, y + rstd],
-        "masked lanes load and store nothing: 1000 numbers a row, not 1024.": (
-            [16 * 2 * lanes, 16 * lanes + rstd]
-        ),
-        "rstd is stored, one number a row.": [x + w, y],
-        "each program stores its own rstd: 16 numbers, not one.": [x + w, y + 4],
-        "rstd is float32: 4 bytes.": [x + w, y + 16 * 2],
-        "x, w and y are bfloat16: 2 bytes a number.": [2 * (x + w), 2 * y + rstd],
-        "bytes, not numbers.": [(x + w) // 2, y // 2 + 16],
-        "y is stored in x's dtype: 2 bytes a number.": [x + w, 2 * y + rstd],
-        "v is widened on the chip: what is loaded has 2 bytes a number.": [2 * (x + w), y + rstd],
-        "that is one row; there are 16.": [2 * row, row + 4],
-        "rstd is stored, not loaded.": [x + w + rstd, y + rstd],
-        "the two are exchanged: loaded first, then stored.": [y + rstd, x + w],
-    }
-    expect_all([read, written], want, slips, ["what is loaded", "what is stored"], rtol=1e-9)
 
 
 @exercise("Exercise 4 (a kernel)", "Three lines", "rows of 5 in blocks of 8", "rows around 10,000")

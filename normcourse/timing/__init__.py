@@ -8,6 +8,7 @@ from normcourse.jsonfile import RecordError
 from normcourse.timing.devices import Cpu, Cuda
 from normcourse.timing.errors import TimingError
 from normcourse.timing.estimates import Ratio, fit_line, interval
+from normcourse.timing.gpu_timer import time_on_gpu
 from normcourse.timing.loop import measure
 from normcourse.timing.passes import backward_of, forward_backward
 from normcourse.timing.provenance import allocator, provenance
@@ -36,4 +37,5 @@ __all__ = [
     "new_record",
     "provenance",
     "save_record",
+    "time_on_gpu",
 ]

@@ -77,6 +77,21 @@ class Shown:
         found = self.find(op, **other)
         return found is not None and contender in found.samples
 
+    def ratios(self, first: str, second: str) -> list[float]:
+        """Median time of the first over that of the second, in each case that timed both.
+
+        A contender is named with its function: "rms_norm torch".
+        """
+        medians: dict[tuple, dict[str, float]] = {}
+        for result in self.record["results"]:
+            op = result.case["op"]
+            case = tuple(sorted((k, v) for k, v in result.case.items() if k != "op"))
+            for row in result.rows:
+                name = row.name if op == "all" else f"{op} {row.name}"
+                medians.setdefault(case, {})[name] = row.median_s
+        both = [times for times in medians.values() if first in times and second in times]
+        return [times[first] / times[second] for times in both]
+
     def need(self, op: str, **other) -> Result:
         """As find; RecordError if there is none."""
         found = self.find(op, **other)

@@ -1,10 +1,11 @@
 """Simulated machines with clocks of their own: a GPU, and a processor that copies.
 
-The GPU has a queue of work, and a host that runs ahead of it.
+The GPU has a queue of work, a host that runs ahead of it, and the names of torch.cuda.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -18,21 +19,83 @@ MARK = 1e-6  # seconds that a mark of the driver takes
 HOT = 1.5  # times as long
 
 
-@dataclass(frozen=True)
 class Event:
-    """A mark in the queue of a Device; `Device.elapsed` reads two of them."""
+    """torch.cuda.Event: a mark in the queue, which the device stamps when it gets there."""
 
-    moment: float
-    place: int
+    def __init__(self, device: "Device", enable_timing: bool) -> None:
+        self.device = device
+        self.enable_timing = enable_timing
+        self.moment: float | None = None  # None: not recorded yet
+        self.place = 0
+
+    def record(self) -> None:
+        self.moment, self.place = self.device._stamp()
+
+    def query(self) -> bool:
+        return self.moment is None or self.device.clock() >= self.moment
+
+    def synchronize(self) -> None:
+        """Let the host wait until the device has come to this mark."""
+        if self.moment is not None:
+            self.device._wait_until(self.moment)
+
+    def elapsed_time(self, other: "Event") -> float:
+        """Milliseconds from this mark to the other; ValueError where torch raises it."""
+        if not (self.enable_timing and other.enable_timing):
+            raise ValueError("both events must be made with enable_timing=True")
+        if self.moment is None or other.moment is None:
+            raise ValueError("both events must be recorded before you read the time between them")
+        if not (self.query() and other.query()):
+            raise ValueError(
+                "the device has not reached both events: synchronize before you read them"
+            )
+        seconds = other.moment - self.moment
+        self.device.spans.append((seconds, self.device.log[self.place : other.place]))
+        return 1e3 * seconds
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel in a graph."""
+
+    name: str
+    moved: float
+
+
+class CUDAGraph:
+    """torch.cuda.CUDAGraph: kernels that were recorded, and are launched as one."""
+
+    def __init__(self, device: "Device") -> None:
+        self.device = device
+        self.kernels: list[Kernel] = []
+
+    def replay(self) -> None:
+        self.device._launch(self.kernels)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """So many bytes on a Device: what torch.empty gives on a GPU."""
+
+    device: "Device"
+    nbytes: float
+
+    def zero_(self) -> None:
+        """Queue a write of all of it; from the size of the cache on nothing else is left there."""
+        self.device._write(self.nbytes)
 
 
 class Device:
     """Work is queued and the host runs ahead; the times are made up, so every run agrees.
 
-    A kernel's first call takes the host `first` seconds (loading, compiling), every call `launch`.
-    The device needs `start` and the bytes over `bandwidth`, thrice that where they still lie in the
-    cache. After every `interrupt` kernels something else holds it for 300 µs. After `cool` seconds
-    of work it is hot, lowers its clocks, and needs 1.5 times as long for everything.
+    It has the names of torch.cuda that time a call: Event, synchronize, CUDAGraph, graph,
+    get_device_properties. Beside them `run` queues a kernel, `empty` makes memory, and `clock` is
+    the host's clock.
+
+    A kernel's first call takes the host `first` seconds (loading, compiling), every launch
+    `launch`. The device needs `start` and the bytes over `bandwidth`, thrice that where they still
+    lie in the cache. After every `interrupt` kernels something else holds it for 300 µs. After
+    `cool` seconds of work it is hot, lowers its clocks, and needs 1.5 times as long for everything.
     """
 
     def __init__(
@@ -53,15 +116,15 @@ class Device:
         self.interrupt = interrupt
         self.cool = cool
         self.log: list[str] = []  # what was queued
-        self.spans: list[
-            tuple[float, list[str]]
-        ] = []  # the parts of the log between two marks that were read
+        # the parts of the log between two marks that were read
+        self.spans: list[tuple[float, list[str]]] = []
         self._host = 0.0  # what the host's clock shows
         self._free = 0.0  # when the queue will be empty
         self._known: set[str] = set()
         self._cached: str | None = None
         self._count = 0
         self._worked = 0.0  # seconds
+        self._recording: CUDAGraph | None = None
 
     def run(self, kernel: str, moved: float) -> None:
         """Queue a kernel that moves so many bytes."""
@@ -69,44 +132,70 @@ class Device:
             self._known.add(kernel)
             self._host += self.first
             self.log.append("first")
-        warm = self._cached == kernel and moved <= self.cache
-        speed = self.bandwidth * (3 if warm else 1)
-        self._host += self.launch
-        self._queue("warm" if warm else "cold", self.start + moved / speed)
-        self._cached = kernel
-        self._count += 1
-        if self.interrupt and self._count % self.interrupt == 0:
-            self._queue("interrupt", INTERRUPTION)
+        called = Kernel(kernel, moved)
+        if self._recording is None:
+            self._launch([called])
+        else:
+            self._recording.kernels.append(called)
 
-    def flush(self) -> None:
-        """Queue a write of four times the cache, which leaves nothing else in it."""
-        self._host += self.launch
-        self._queue("flush", 4 * self.cache / self.bandwidth)
-        self._cached = None
+    def empty(self, nbytes: float) -> Memory:
+        """Memory on this device."""
+        return Memory(self, nbytes)
+
+    def clock(self) -> float:
+        """The host's clock, in seconds: time.perf_counter of this machine."""
+        return self._host
+
+    # The names of torch.cuda
 
     def synchronize(self) -> None:
         """Let the host wait until the queue is empty."""
-        self._host = max(self._host, self._free)
+        self._wait_until(self._free)
         self.log.append("synchronize")
 
-    def clock(self) -> float:
-        """The host's clock, in seconds."""
-        return self._host
+    def Event(self, enable_timing: bool = False) -> Event:
+        return Event(self, enable_timing)
 
-    def event(self) -> Event:
-        """Queue a mark; the device stamps it with the time when it gets there."""
+    def CUDAGraph(self) -> CUDAGraph:
+        return CUDAGraph(self)
+
+    @contextmanager
+    def graph(self, graph: CUDAGraph) -> Iterator[None]:
+        """Kernels that are called in here are recorded, and not run."""
+        self._recording = graph
+        try:
+            yield
+        finally:
+            self._recording = None
+
+    def get_device_properties(self, place: object = None) -> SimpleNamespace:
+        return SimpleNamespace(L2_cache_size=self.cache)
+
+    def _stamp(self) -> tuple[float, int]:
+        """The time when the device will come to a mark that is queued now, and its place."""
         self._free = max(self._host, self._free)
-        return Event(self._free, len(self.log))
+        return self._free, len(self.log)
 
-    def elapsed(self, first: Event, last: Event) -> float:
-        """Seconds between two marks; RuntimeError if the device has not come to the second yet."""
-        if last.moment > self._host:
-            raise RuntimeError(
-                "the device has not reached the last event: synchronize before you read it"
-            )
-        seconds = last.moment - first.moment
-        self.spans.append((seconds, self.log[first.place : last.place]))
-        return seconds
+    def _wait_until(self, moment: float) -> None:
+        self._host = max(self._host, moment)
+
+    def _launch(self, kernels: list[Kernel]) -> None:
+        """One launch of the host, whatever it holds."""
+        self._host += self.launch
+        for kernel in kernels:
+            warm = self._cached == kernel.name and kernel.moved <= self.cache
+            speed = self.bandwidth * (3 if warm else 1)
+            self._queue("warm" if warm else "cold", self.start + kernel.moved / speed)
+            self._cached = kernel.name
+            self._count += 1
+            if self.interrupt and self._count % self.interrupt == 0:
+                self._queue("interrupt", INTERRUPTION)
+
+    def _write(self, nbytes: float) -> None:
+        self._host += self.launch
+        self._queue("flush", nbytes / self.bandwidth)
+        if nbytes >= self.cache:
+            self._cached = None
 
     def _queue(self, what: str, seconds: float) -> None:
         self.log += ["idle", what] if self._host > self._free else [what]
@@ -143,7 +232,7 @@ class Host(Cpu):
 
 
 class Driver(Device):
-    """A Device by the names of torch.cuda that timing.Cuda uses."""
+    """A Device whose kernels take a time that is given, and whose marks take one, too."""
 
     def __init__(self, cache: int = 1000, launch: float = 5e-6, mark: float = MARK) -> None:
         super().__init__(launch=launch, cache=cache)
@@ -175,16 +264,14 @@ class Driver(Device):
 
     def synchronize(self) -> None:
         super().synchronize()
-        self._host = max(self._host, self._aside)
+        self._wait_until(self._aside)
 
     def _sleep(self, cycles: int) -> None:
         self.hold(1e-6 + cycles / CYCLES)
 
-    def get_device_properties(self, place: object) -> SimpleNamespace:
-        return SimpleNamespace(L2_cache_size=self.cache)
-
-    def Event(self, enable_timing: bool) -> "_CudaEvent":
-        return _CudaEvent(self)
+    def _stamp(self) -> tuple[float, int]:
+        self.hold(self.mark, host_s=0.0)
+        return super()._stamp()
 
 
 class _SimulatedCuda(Cuda):
@@ -200,20 +287,3 @@ class _SimulatedCuda(Cuda):
 
     def kernel_copy(self, destination: Tensor, *sources: Tensor) -> None:
         self.driver.hold(self.kernel_copy_s)
-
-
-class _CudaEvent:
-    """torch.cuda.Event on a Driver."""
-
-    def __init__(self, driver: Driver) -> None:
-        self.driver = driver
-
-    def record(self) -> None:
-        self.driver.hold(self.driver.mark, host_s=0.0)
-        self.mark = self.driver.event()
-
-    def query(self) -> bool:
-        return self.driver.clock() >= self.mark.moment
-
-    def elapsed_time(self, other: "_CudaEvent") -> float:
-        return 1e3 * self.driver.elapsed(self.mark, other.mark)

@@ -42,7 +42,6 @@ TOLERANCES = {
     "fair_comparison.fair": ["rtol=1e-06"],
     "rms_norm_in_models.fold_network": ["atol=1e-10", "rtol=1e-08"],
     # closer than expect: small results, whole numbers, arguments that must not change
-    "cuda_timing.traffic": ["rtol=1e-09"],
     "probes._equal": ["atol=0", "rtol=0"],
     "published_speed.backward_bytes": ["rtol=1e-12"],
     "run_measures.extrapolate": ["atol=0.0"],

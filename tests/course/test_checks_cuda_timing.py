@@ -1,12 +1,16 @@
 """The checks of lesson 07 name the slips people make; the simulated GPU does what it says."""
 
+import inspect
 import statistics
+import time
+from functools import partial
 
 import numpy
 import pytest
 import torch
 from torch.nn import functional as F
 
+from normcourse import timing
 from normcourse.checks import cuda_timing as check
 from normcourse.timing.simulated import Device
 
@@ -42,34 +46,119 @@ def test_a_right_time_may_be_rounded(answer):
     assert check.least_time(answer).startswith("[ok]")
 
 
-TRAFFIC = {
-    "w once": (34_000, 32_064, "w again"),
-    "no w": (32_000, 32_064, "w is loaded, too"),
-    "every lane": (65_536, 32_832, "masked lanes"),
-    "no rstd": (64_000, 32_000, "rstd is stored, one"),
-    "one rstd": (64_000, 32_004, "16 numbers, not one"),
-    "rstd in bfloat16": (64_000, 32_032, "rstd is float32"),
-    "float32": (128_000, 64_064, "2 bytes a number"),
-    "numbers": (32_000, 16_016, "bytes, not numbers"),
-    "y in float32": (64_000, 64_064, "in x's dtype"),
-    "widened in memory": (128_000, 32_064, "widened on the chip"),
-    "one row": (4_000, 2_004, "that is one row"),
-    "rstd loaded": (64_064, 32_064, "not loaded"),
-    "exchanged": (32_064, 64_000, "exchanged"),
-    "a string": ("64 kB", 32_064, "expected a number"),
-    "something": (1, 1, "off by"),
+def as_on_the_page(x, w, eps):
+    rstd = torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+    return x * rstd * w
+
+
+def by_vector_norm(x, w, eps):
+    mean_square = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square() / x.shape[-1]
+    return x * torch.rsqrt(mean_square + eps) * w
+
+
+def by_einsum(x, w, eps):
+    mean_square = torch.einsum("...d,...d->...", x, x).unsqueeze(-1) / x.shape[-1]
+    return (x * torch.rsqrt(mean_square + eps)).mul_(w)
+
+
+def by_var_and_mean(x, w, eps):
+    variance, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
+    return x / torch.sqrt(variance + mean**2 + eps) * w
+
+
+def by_norm(x, w, eps):
+    return w * (x / (x.norm(dim=-1, keepdim=True) ** 2 / x.size(-1) + eps).sqrt())
+
+
+def by_matmul(x, w, eps):
+    square = (x.unsqueeze(-2) @ x.unsqueeze(-1)).squeeze(-1)
+    return torch.mul(x, (square / x.shape[-1] + eps).pow(-0.5)) * w
+
+
+def row_by_row(x, w, eps):
+    flat = x.reshape(-1, x.shape[-1])
+    rows = [row * torch.rsqrt(row @ row / len(row) + eps) * w for row in flat]
+    return torch.stack(rows).reshape(x.shape)
+
+
+def gain_times_rstd(x, w, eps):
+    rstd = torch.rsqrt(x.norm(dim=-1, keepdim=True).square() / x.shape[-1] + eps)
+    return x * (rstd * w)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [by_vector_norm, by_einsum, by_var_and_mean, by_norm, by_matmul, gain_times_rstd],
+)
+def test_five_tensors_are_enough(answer):
+    assert check.trips(answer).endswith("it moves 5 tensors")
+
+
+def in_float32(x, w, eps):
+    return by_vector_norm(x.float(), w.float(), eps).double()
+
+
+def in_numpy(x, w, eps):
+    x, w = x.numpy(), w.numpy()
+    rms = numpy.sqrt((x**2).mean(-1, keepdims=True) + eps)
+    return torch.from_numpy(x / rms * w)
+
+
+TRIPS = {
+    "as on the page": (as_on_the_page, "it moves 7 tensors: one operation writes"),
+    "x * x": (
+        lambda x, w, eps: x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps) * w,
+        "it moves 7 tensors: one operation writes",
+    ),
+    "pow": (
+        lambda x, w, eps: x / (x.pow(2).sum(-1, keepdim=True) / x.shape[-1] + eps).sqrt() * w,
+        "it moves 7 tensors: one operation writes",
+    ),
+    "in place": (
+        lambda x, w, eps: (x * torch.rsqrt((x**2).mean(-1, keepdim=True) + eps)).mul_(w),
+        "it moves 7 tensors",
+    ),
+    "a copy first": (
+        lambda x, w, eps: by_vector_norm(x.clone(), w, eps),
+        "it moves 7 tensors: one of them is a copy",
+    ),
+    "row by row": (row_by_row, "it moves 8 tensors"),
+    "torch's": (lambda x, w, eps: F.rms_norm(x, w.shape, w, eps), "without rms_norm"),
+    "layer norm": (lambda x, w, eps: F.layer_norm(x, w.shape, w, None, eps), "without layer_norm"),
+    "numpy": (in_numpy, "no operation of torch does"),
+    "no root": (
+        lambda x, w, eps: x / (x.norm(dim=-1, keepdim=True) ** 2 / x.shape[-1] + eps) * w,
+        "root",
+    ),
+    "sum for the mean": (
+        lambda x, w, eps: x / (x.norm(dim=-1, keepdim=True) ** 2 + eps).sqrt() * w,
+        "sum",
+    ),
+    "eps outside": (
+        lambda x, w, eps: x / (x.norm(dim=-1, keepdim=True) / x.shape[-1] ** 0.5 + eps) * w,
+        "eps",
+    ),
+    "no gain": (lambda x, w, eps: by_vector_norm(x, 1 + 0 * w, eps), "weight"),
+    "centred": (lambda x, w, eps: by_vector_norm(x - x.mean(-1, True), w, eps), "mean"),
+    "no keepdim": (
+        lambda x, w, eps: x * torch.rsqrt(x.norm(dim=-1) ** 2 / x.shape[-1] + eps) * w,
+        "keepdim",
+    ),
+    "in place of x": (lambda x, w, eps: x.mul_(w), "changed in place"),
+    "float32": (in_float32, "off by"),
 }
 
 
-@pytest.mark.parametrize("loaded, stored, message", TRAFFIC.values(), ids=TRAFFIC)
-def test_wrong_traffic_is_named(loaded, stored, message):
-    verdict = check.traffic(loaded, stored)
+@pytest.mark.parametrize("answer, message", TRIPS.values(), ids=TRIPS)
+def test_a_norm_with_too_many_trips_is_named(answer, message):
+    verdict = check.trips(answer)
     assert verdict.startswith("[x]") and message in verdict
 
 
 def bench(
-    device,
-    run,
+    f,
+    waste,
+    cuda,
     *,
     warm_up=True,
     flush="before",
@@ -77,96 +166,153 @@ def bench(
     wait="last",
     average=statistics.median,
     rounds=20,
+    unit=1e-3,
 ):
     """A benchmark with some of the habits switched on or off."""
     if warm_up:
-        run()
-        device.synchronize()
+        f()
+        cuda.synchronize()
     times = []
     for _ in range(rounds):
+        first = cuda.Event(enable_timing=True)
+        last = cuda.Event(enable_timing=True)
         if flush == "before":
-            device.flush()
-        first = device.event()
+            waste.zero_()
+        first.record()
         if flush == "inside":
-            device.flush()
+            waste.zero_()
         for _ in range(calls):
-            run()
-        last = device.event()
+            f()
+        last.record()
         if wait == "last":
-            device.synchronize()
-        times.append(device.elapsed(first, last))
-    return average(times)
+            cuda.synchronize()
+        if wait == "event":
+            last.synchronize()
+        times.append(first.elapsed_time(last))
+    return average(times) * unit
 
 
-def on_the_host(device, run, *, wait=True, flush=True):
-    run()
-    device.synchronize()
+def all_rounds_at_once(f, waste, cuda):
+    """As triton.testing.do_bench does it: everything is queued, and it waits at the end."""
+    f()
+    cuda.synchronize()
+    firsts = [cuda.Event(enable_timing=True) for _ in range(20)]
+    lasts = [cuda.Event(enable_timing=True) for _ in range(20)]
+    for first, last in zip(firsts, lasts, strict=True):
+        waste.zero_()
+        first.record()
+        f()
+        last.record()
+    cuda.synchronize()
+    times = [first.elapsed_time(last) for first, last in zip(firsts, lasts, strict=True)]
+    return statistics.median(times) / 1000
+
+
+def on_the_host(f, waste, cuda, *, wait=True, flush=True, clock="perf_counter"):
+    f()
+    cuda.synchronize()
     times = []
     for _ in range(20):
         if flush:
-            device.flush()
-            device.synchronize()
-        start = device.clock()
-        run()
+            waste.zero_()
+            cuda.synchronize()
+        start = getattr(time, clock)()
+        f()
         if wait:
-            device.synchronize()
-        times.append(device.clock() - start)
+            cuda.synchronize()
+        times.append(getattr(time, clock)() - start)
     return statistics.median(times)
 
 
-def as_in_the_lesson(device, run):
-    start = device.clock()
+def as_in_the_lesson(f, waste, cuda):
+    start = time.perf_counter()
     for _ in range(10):
-        run()
-    return (device.clock() - start) / 10
+        f()
+    return (time.perf_counter() - start) / 10
 
 
-def never_waits(device, run):
-    run()
+def never_waits(f, waste, cuda):
+    f()
     times = []
     for _ in range(10):
-        start = device.clock()
-        run()
-        times.append(device.clock() - start)
+        start = time.perf_counter()
+        f()
+        times.append(time.perf_counter() - start)
     return statistics.median(times)
 
 
-def marks_after_the_call(device, run):
-    run()
-    first, last = device.event(), device.event()
-    device.synchronize()
-    return device.elapsed(first, last)
+def events_after_the_call(f, waste, cuda):
+    f()
+    first, last = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+    first.record()
+    last.record()
+    cuda.synchronize()
+    return first.elapsed_time(last) / 1000
+
+
+def one_event(f, waste, cuda, *, timing=True, record=True, turned=False):
+    f()
+    cuda.synchronize()
+    first, last = cuda.Event(enable_timing=timing), cuda.Event(enable_timing=timing)
+    times = []
+    for _ in range(9):
+        waste.zero_()
+        first.record()
+        f()
+        if record:
+            last.record()
+        cuda.synchronize()
+        pair = (last, first) if turned else (first, last)
+        times.append(pair[0].elapsed_time(pair[1]) / 1000)
+    return statistics.median(times)
+
+
+def on_the_real_card(f, waste, cuda):
+    f()
+    torch.cuda.synchronize()
+    return 1e-6
+
+
+def forgets_to_call(f, waste, cuda):
+    return bench(lambda: f, waste, cuda)
 
 
 def trimmed(times):
     return statistics.mean(sorted(times)[1:-1])
 
 
-def habit(**settings):
-    return lambda device, run: bench(device, run, **settings)
+def habit(function=bench, **settings):
+    return lambda f, waste, cuda: function(f, waste, cuda, **settings)
 
 
 STOPWATCHES = {
     "the lesson's": (as_in_the_lesson, "host does not wait"),
     "no synchronize": (never_waits, "host does not wait"),
     "the host's clock": (on_the_host, "host's clock holds launches"),
+    "another clock": (habit(on_the_host, clock="time"), "host's clock holds launches"),
     "reads too early": (habit(wait="never"), "synchronize before you read"),
-    "nothing runs": (lambda device, run: 1e-6, "nothing ran"),
-    "marks after the call": (marks_after_the_call, "not between your marks"),
+    "nothing runs": (lambda f, waste, cuda: 1e-6, "nothing ran"),
+    "forgets to call": (forgets_to_call, "nothing ran"),
+    "events after the call": (events_after_the_call, "not between your events"),
+    "no enable_timing": (habit(one_event, timing=False), "enable_timing=True"),
+    "one event is not recorded": (habit(one_event, record=False), "must be recorded"),
+    "from last to first": (habit(one_event, turned=True), "turn it round"),
+    "torch.cuda in it": (on_the_real_card, "call `cuda.…`"),
     "no flush": (habit(flush="never"), "lie in the cache"),
-    "flush inside": (habit(flush="inside"), "flush is between your marks"),
+    "flush inside": (habit(flush="inside"), "flush is between your events"),
     "no warm-up": (habit(warm_up=False, average=statistics.mean), "first call is in your average"),
     "mean": (habit(average=statistics.mean), "take the median"),
     "mean of five": (habit(average=statistics.mean, rounds=5), "take the median"),
     "mean of six": (habit(average=statistics.mean, rounds=6), "take the median"),
     "mean without the ends": (habit(average=trimmed, rounds=15), "take the median"),
     "ten calls": (habit(calls=10), "lie in the cache"),
-    "milliseconds": (lambda device, run: 1e3 * bench(device, run), "not milliseconds"),
-    "microseconds": (lambda device, run: 1e6 * bench(device, run), "not microseconds"),
-    "divided by 1000": (lambda device, run: bench(device, run) / 1e3, "seconds already"),
+    "milliseconds": (habit(unit=1.0), "not milliseconds"),
+    "microseconds": (habit(unit=1e3), "not microseconds"),
+    "divided twice": (habit(unit=1e-6), "divide by 1000 once"),
     "one measurement": (habit(rounds=1), "you time 1 of 5"),
     "the first call alone": (habit(warm_up=False, rounds=1), "it compiles: warm up"),
-    "5 % off": (lambda device, run: 1.05 * bench(device, run), "off by"),
+    "5 % off": (habit(unit=1.05e-3), "off by"),
+    "a list": (habit(average=lambda times: numpy.array(times)), "expected a number"),
 }
 
 
@@ -176,18 +322,20 @@ def test_broken_benchmark_is_named(answer, message):
     assert verdict.startswith("[x]") and message in verdict
 
 
-def waits_before_the_call(device, run):  # the queue is empty, so the device waits for the launch
-    run()
+def waits_before_the_call(f, waste, cuda):  # the queue is empty: the device waits for the launch
+    f()
     times = []
     for _ in range(20):
-        device.flush()
-        device.synchronize()
-        first = device.event()
-        run()
-        last = device.event()
-        device.synchronize()
-        times.append(device.elapsed(first, last))
-    return statistics.median(times)
+        first = cuda.Event(enable_timing=True)
+        last = cuda.Event(enable_timing=True)
+        waste.zero_()
+        cuda.synchronize()
+        first.record()
+        f()
+        last.record()
+        cuda.synchronize()
+        times.append(first.elapsed_time(last))
+    return statistics.median(times) / 1000
 
 
 def test_a_device_that_waits_for_the_host_is_named():
@@ -208,11 +356,17 @@ def test_a_median_stands_the_disturbed_calls_at_any_number_of_rounds(rounds, war
         {"average": lambda times: float(numpy.median(times))},
         {"average": lambda times: torch.tensor(times, dtype=torch.float64).median()},
         {"average": lambda times: sorted(times)[len(times) // 2]},
+        {"wait": "event"},
     ],
-    ids=["no warm-up", "101 rounds", "numpy", "torch", "sorted"],
+    ids=["no warm-up", "101 rounds", "numpy", "torch", "sorted", "last.synchronize"],
 )
 def test_what_gives_the_right_time_is_right(settings):
     assert check.stopwatch(habit(**settings)).startswith("[ok]")
+
+
+@pytest.mark.parametrize("answer", [timing.time_on_gpu, all_rounds_at_once, habit(one_event)])
+def test_another_right_benchmark_is_right(answer):
+    assert check.stopwatch(answer).startswith("[ok]")
 
 
 def norm(x, w, b, e, *, mean=None, divide_by=None, square=None, root=torch.rsqrt):
@@ -388,16 +542,23 @@ def test_the_device_queues_and_the_host_runs_ahead():
     assert device.clock() == pytest.approx(301e-6)
 
 
+def between(device, f):
+    """Seconds between an event before f and one after it."""
+    first, last = device.Event(enable_timing=True), device.Event(enable_timing=True)
+    first.record()
+    f()
+    last.record()
+    device.synchronize()
+    return first.elapsed_time(last) / 1000
+
+
 def test_the_device_reads_the_cache_thrice_as_fast_until_it_is_flushed():
     device = Device(bandwidth=1e12, launch=0.0, start=0.0, first=0.0)
-    times = []
-    for step in ("run", "run", "flush", "run"):
-        first = device.event()
-        device.run("kernel", 9e6) if step == "run" else device.flush()
-        last = device.event()
-        device.synchronize()
-        times.append(device.elapsed(first, last))
-    assert times == pytest.approx([9e-6, 3e-6, 200e-6, 9e-6])
+    run = partial(device.run, "kernel", 9e6)
+    steps = (run, run, device.empty(10e6).zero_, run, device.empty(200e6).zero_, run)
+    times = [between(device, step) for step in steps]
+    # a write of less than the cache leaves the rest there
+    assert times == pytest.approx([9e-6, 3e-6, 10e-6, 3e-6, 200e-6, 9e-6])
 
 
 def test_something_else_holds_the_device_after_every_third_kernel():
@@ -412,14 +573,57 @@ def test_something_else_holds_the_device_after_every_third_kernel():
 
 def test_a_hot_device_takes_longer_for_everything():
     device = Device(bandwidth=1e12, launch=0.0, start=0.0, first=0.0, cool=250e-6)
-    times = []
-    for _ in range(4):
-        first = device.event()
-        device.run("kernel", 100e6)  # 100 µs
-        last = device.event()
-        device.synchronize()
-        times.append(device.elapsed(first, last))
+    run = partial(device.run, "kernel", 100e6)  # 100 µs
+    times = [between(device, run) for _ in range(4)]
     assert times == pytest.approx([100e-6, 100e-6, 100e-6, 150e-6])
+
+
+def test_a_graph_is_one_launch():
+    device = Device(bandwidth=1e12, launch=5e-6, start=1e-6, first=0.0)
+    graph = device.CUDAGraph()
+    with device.graph(graph):
+        for number in range(7):
+            device.run(f"kernel {number}", 1e6)
+    assert device.clock() == 0  # nothing was launched
+    graph.replay()
+    assert device.clock() == pytest.approx(5e-6)
+    device.synchronize()
+    assert device.clock() == pytest.approx(5e-6 + 7 * 2e-6)
+
+
+NAMES = {
+    torch.cuda: ("Event", "synchronize", "CUDAGraph", "graph", "get_device_properties"),
+    torch.cuda.Event: ("record", "query", "synchronize", "elapsed_time"),
+    torch.cuda.CUDAGraph: ("replay",),
+    torch.Tensor: ("zero_",),
+}
+
+
+def test_the_simulated_device_has_the_names_of_torch():
+    """What a reader writes for it can be pasted into a program for a GPU."""
+    device = Device()
+    stand_ins = (device, device.Event(), device.CUDAGraph(), device.empty(1))
+    for (real, names), stand_in in zip(NAMES.items(), stand_ins, strict=True):
+        for name in names:
+            assert callable(getattr(real, name)) and callable(getattr(stand_in, name))
+    assert next(iter(inspect.signature(device.Event).parameters)) == "enable_timing"
+
+
+def test_an_event_refuses_what_torch_refuses():
+    device = Device()
+    ready, silent = device.Event(enable_timing=True), device.Event()
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        ready.elapsed_time(silent)
+    late = device.Event(enable_timing=True)
+    with pytest.raises(ValueError, match="must be recorded"):
+        ready.elapsed_time(late)
+    ready.record()
+    device.run("kernel", 1e9)
+    late.record()
+    with pytest.raises(ValueError, match="synchronize before you read"):
+        ready.elapsed_time(late)
+    late.synchronize()
+    assert late.query() and ready.elapsed_time(late) > 0
 
 
 def test_kernels_are_checked_where_they_run(monkeypatch):

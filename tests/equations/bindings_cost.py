@@ -4,6 +4,8 @@ A kernel here sees memory only through `Memory`. It keeps a row, the parameters 
 on chip, as a fused kernel does; statistics and partial sums are stored in float32.
 """
 
+from functools import partial
+
 import torch
 
 from normcourse import timing
@@ -157,10 +159,6 @@ def time_line(draw):
 
 def busy(device, size):
     """Seconds for which a cold call holds the device."""
-    device.run("kernel", size)
-    device.flush()
-    first = device.event()
-    device.run("kernel", size)
-    last = device.event()
-    device.synchronize()
-    return device.elapsed(first, last)
+    return timing.time_on_gpu(
+        partial(device.run, "kernel", size), device.empty(4 * device.cache), device
+    )
