@@ -62,7 +62,7 @@ class Kernel:
     moved: float
 
 
-class CUDAGraph:
+class Graph:
     """torch.cuda.CUDAGraph: kernels that were recorded, and are launched as one."""
 
     def __init__(self, device: "Device") -> None:
@@ -124,7 +124,7 @@ class Device:
         self._cached: str | None = None
         self._count = 0
         self._worked = 0.0  # seconds
-        self._recording: CUDAGraph | None = None
+        self._recording: Graph | None = None
 
     def run(self, kernel: str, moved: float) -> None:
         """Queue a kernel that moves so many bytes."""
@@ -156,11 +156,11 @@ class Device:
     def Event(self, enable_timing: bool = False) -> Event:
         return Event(self, enable_timing)
 
-    def CUDAGraph(self) -> CUDAGraph:
-        return CUDAGraph(self)
+    def CUDAGraph(self) -> Graph:
+        return Graph(self)
 
     @contextmanager
-    def graph(self, graph: CUDAGraph) -> Iterator[None]:
+    def graph(self, graph: Graph) -> Iterator[None]:
         """Kernels that are called in here are recorded, and not run."""
         self._recording = graph
         try:
