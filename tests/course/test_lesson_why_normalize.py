@@ -1,0 +1,50 @@
+"""Lesson 00's sentences on other starts, other widths and Adam's ε, which no cell shows."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from normcourse import training
+
+pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
+
+LESSON = Path(__file__).parents[2] / "notebooks" / "00_why_normalize.ipynb"
+
+
+def definitions() -> dict:
+    """The lesson's digits and its own plain net; nothing is trained."""
+    names: dict = {}
+    for cell in json.loads(LESSON.read_text())["cells"]:
+        if cell["id"] in ("setup", "failure-net"):
+            exec("".join(cell["source"]), names)
+    return names
+
+
+@torch.no_grad()
+def test_a_layer_multiplies_the_size_by_nearly_the_same_factor_in_all_starts():
+    x = definitions()["data"].validation_x
+    for width in (32, 64, 128):
+        for seed in range(20):
+            net = training.mlp(depth=30, width=width, start="torch", seed=seed)
+            first = net[:2](x).square().mean()
+            last = net[:-1](x).square().mean()
+            factor = (last / first) ** (1 / 58)  # 29 layers, and the root
+            assert 0.355 < factor < 0.435
+
+
+def test_adam_learns_with_a_tiny_eps():
+    lesson = definitions()
+    data, net = lesson["data"], lesson["plain_net"](30)
+    generator = torch.Generator().manual_seed(0)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.001, eps=1e-16)
+    for _ in range(20):
+        for batch in torch.randperm(1000, generator=generator).split(64)[:15]:
+            loss = F.cross_entropy(net(data.train_x[batch]), data.train_y[batch])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    right = net(data.validation_x).argmax(1) == data.validation_y
+    assert 0.25 < right.double().mean() < 0.6  # it learns, slowly; with torch's eps: opening_adam
