@@ -68,9 +68,19 @@ SIDE_PAIRS = [
 PAIRS = OWN_PAIRS + SIDE_PAIRS
 # Validation chose the published slope there: a run would be compared with itself.
 ONE_RUN = {("dyt_tuned", "dyt", "residual"), ("dyt_tuned", "dyt", "residual_sgd")}
-# When each came into the family; the others were there before any result.
-AFTER_A_LOOK = ("derf", "skip_init", "dyt_tuned", "dyisru_tuned")
-LAST = ("dyt_sqrt_d",)  # it had run from the start, and was compared when all runs were known
+
+
+def _without(*names: str) -> list[tuple[str, str]]:
+    return [pair for pair in PAIRS if not set(pair) & set(names)]
+
+
+# How the family grew. Derf, SkipInit and the tuned slopes came after a look at results; DyT with
+# sqrt(D) had run from the start, and was compared when all runs were known.
+STAGES = {
+    "before the look": _without("derf", "skip_init", "dyt_tuned", "dyisru_tuned", "dyt_sqrt_d"),
+    "with what came later": _without("dyt_sqrt_d"),
+    "with DyT √D, all": PAIRS,
+}
 LIKE_PRE_LN = ("none", "weight_norm", "skip_init", "qk_norm")  # without a norm Post-LN is Pre-LN
 LEVEL = 0.05
 MARGIN = 2  # points of test accuracy; fixed before the runs

@@ -236,6 +236,22 @@ for net in ("mlp", "post", "pre", "cnn", "residual"):
         tuning_seeds=tuple(whole.tuning_seeds),
     )
 
+# Lesson 08's claims about norms, once more: half and twice the width, four times the steps
+for net, rates in (("pre", ADAM_RATES), ("residual_sgd", SGD_RATES)):
+    whole = GRIDS[f"capstone_{net}"]
+    width = whole.model["width"]
+    for name, change, steps in (
+        ("narrow", {"width": width // 2}, 120),
+        ("wide", {"width": 2 * width}, 120),
+        ("long", {}, 480),
+    ):
+        GRIDS[f"capstone_{net}_{name}"] = grid(
+            ["none", "batch_norm", "layer_norm"],
+            whole.model | change,
+            whole.train | {"steps": steps, "evaluate_every": steps // 3},
+            rates=rates,
+        )
+
 # Lesson 00's eight nets again for 100 steps: half and twice as wide, and with 10 layers, where one
 # repair is enough
 for name, change in (

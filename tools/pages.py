@@ -5,11 +5,21 @@ Each maker gives {path: what has to stand there}; tests/test_made_pages.py compa
 
 from pathlib import Path
 
-from tools import claims, contents, course_map, derivations, files, glossary, hero, sources
+from tools import (
+    choose,
+    claims,
+    contents,
+    course_map,
+    derivations,
+    files,
+    glossary,
+    hero,
+    sources,
+)
 from tools.reference import REFERENCE
 
 # contents comes last: it counts what the others have written
-MAKERS = (hero, course_map, derivations, claims, glossary, sources, contents)
+MAKERS = (hero, course_map, derivations, choose, claims, glossary, sources, contents)
 
 
 def no_longer_made() -> list[Path]:

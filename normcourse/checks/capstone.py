@@ -1,4 +1,4 @@
-"""Checks of lesson 08: a fair rate, a paired interval, Holm's correction, a choice, a protocol.
+"""Checks of lesson 08: a fair rate, a paired interval, a choice, a protocol, a decision card.
 
 Each table below maps what a check says to the wrong formula that earns it.
 """
@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
-from normcourse import draw, measures, training
+from normcourse import draw, training
 from normcourse.checks import intervals
 from normcourse.checks.probes import calls
 from normcourse.checks.verdict import Slip, exercise
@@ -224,94 +224,6 @@ def _triples() -> dict[str, Callable]:
     return slips
 
 
-def _in_order(p: Tensor, factors: Tensor) -> Tensor:
-    """The probabilities times factors that go from the smallest to the largest, in p's order."""
-    order = p.argsort(stable=True)
-    return torch.empty_like(p).index_copy_(0, order, factors * p[order])
-
-
-def _down(p: Tensor) -> Tensor:
-    """k, k - 1, ... 1."""
-    return torch.arange(len(p), 0, -1, dtype=p.dtype)
-
-
-def _by(p: Tensor, factors: Tensor, order: Tensor) -> Tensor:
-    """p in this order times the factors, never falling, at most 1, put back in its place."""
-    corrected = (factors * p[order]).cummax(0).values.clamp(max=1)
-    return torch.empty_like(p).index_copy_(0, order, corrected)
-
-
-def _after_its_neighbour(p: Tensor) -> Tensor:
-    """Each product at least the one before it, but no more than that."""
-    order = p.argsort(stable=True)
-    products = _down(p) * p[order]
-    before = torch.cat([products[:1], products[:-1]])
-    corrected = torch.maximum(products, before).clamp(max=1)
-    return torch.empty_like(p).index_copy_(0, order, corrected)
-
-
-CORRECTIONS = {  # p: the probabilities
-    "that is Bonferroni's correction, k for each; Holm's second factor is k - 1.": (
-        lambda p: (len(p) * p).clamp(max=1)
-    ),
-    "that is Bonferroni's correction, and a probability is at most 1.": lambda p: len(p) * p,
-    "that is Benjamini and Hochberg's correction.": measures.benjamini_hochberg,
-    "the corrected ones may not fall: none is smaller than the one before it.": (
-        lambda p: _in_order(p, _down(p)).clamp(max=1)
-    ),
-    "the corrected ones may not fall: compare with the VALUE that the one before it got, not with "
-    "its product (cummax does).": _after_its_neighbour,
-    "a probability is at most 1.": lambda p: torch.empty_like(p).index_copy_(
-        0, p.argsort(stable=True), (_down(p) * p.sort(stable=True).values).cummax(0).values
-    ),
-    "give them back in the order in which they came, not sorted.": (
-        lambda p: measures.holm(p).sort().values
-    ),
-    "the smallest gets the largest factor, k; you began at the other end.": (
-        lambda p: _in_order(p, _down(p).flip(0)).clamp(max=1)
-    ),
-    "the factors follow the size of p, not the order in which they came.": (
-        lambda p: (_down(p) * p).clamp(max=1)
-    ),
-    "the factors follow the size of p: sort before you multiply.": lambda p: (
-        (_down(p) * p).cummax(0).values.clamp(max=1)
-    ),
-    "sort from small to large; yours goes from large to small.": (
-        lambda p: _by(p, _down(p), p.argsort(descending=True))
-    ),
-    "the smallest is multiplied by k, not by k - 1.": (
-        lambda p: _by(p, _down(p) - 1, p.argsort(stable=True))
-    ),
-    "the smallest is multiplied by k, not by k + 1.": (
-        lambda p: _by(p, _down(p) + 1, p.argsort(stable=True))
-    ),
-    "go from the smallest on, with the largest so far; yours goes back from the largest.": (
-        lambda p: torch.empty_like(p).index_copy_(
-            0,
-            p.argsort(stable=True),
-            (_down(p) * p.sort(stable=True).values).flip(0).cummin(0).values.flip(0).clamp(max=1),
-        )
-    ),
-    "that takes with the order; to put back write result[order] = corrected.": (
-        lambda p: measures.holm(p).sort().values[p.argsort(stable=True)]
-    ),
-    "nothing was corrected.": lambda p: p,
-    "multiply p; do not divide the level here.": lambda p: _in_order(p, 1 / _down(p)),
-}
-
-
-@exercise("Exercise 3 (many comparisons)")
-def holm(student) -> None:
-    """student(p): Holm's corrected probabilities, in the order in which they came."""
-    cases = [
-        {"p": torch.tensor([0.012, 0.9, 0.001, 0.3, 0.013, 0.6], dtype=torch.float64)},
-        {"p": torch.tensor([0.2, 0.03, 0.04], dtype=torch.float64)},
-        # three products that fall one after the other
-        {"p": torch.tensor([0.023, 0.02, 0.3, 0.022, 0.021], dtype=torch.float64)},
-    ]
-    calls(student, measures.holm, *cases, slips=CORRECTIONS)
-
-
 NAMES = ("Amber", "Birch", "Cedar", "Dune", "Ebony", "Fern", "Gale", "Hazel")
 # number of the draws, seeds, t, margin: each slip chooses another name in one of them at least, and
 # no low end lies nearer to -margin than 0.03
@@ -466,7 +378,7 @@ CHOICES: dict[str, Callable] = {
 }
 
 
-@exercise("Exercise 4 (a choice)")
+@exercise("Exercise 3 (a choice)")
 def choose(student) -> None:
     """student(results, costs, t, margin): the cheapest that is shown to be within the margin."""
     cases = [offer(*numbers) for numbers in OFFERS]
@@ -525,7 +437,7 @@ FORM = """"rates": [0.01, 0.1],
 
 
 @exercise(
-    "Exercise 5 (your own trial)",
+    "Exercise 4 (your own trial)",
     FORM,
     f"{SECONDS['residual_sgd']:g} s in residual_sgd",
     f"{SECONDS['residual']:g} s in residual",
@@ -634,3 +546,134 @@ def _margin(margin: float) -> None:
             f"margin: one test digit is {ONE_DIGIT:g} points, so {margin:g} is less than one "
             "picture. No trial here could show that two are equal, and nobody needs it: say 2."
         )
+
+
+NO_STATISTIC = ("dyt", "dyisru", "derf", "none")  # they divide by nothing: no eps
+CARD = {  # what a card says, and what may stand there; None where the field says it in words
+    "model": None,
+    "batch": None,
+    "norm": ("batch_norm", "group_norm", "layer_norm", "rms_norm", *NO_STATISTIC),
+    "place": ("before", "after", "output", "both", "none"),
+    "eps": None,
+    "mean_square": None,
+    "statistics": ("float16", "bfloat16", "float32", "float64"),
+    "gain": ("w", "1 + w", "none"),
+    "decay_on_gains": (True, False),
+    "code": ("one kernel", "compiled", "formula"),
+    "convert": ("no", "fold", "replace and train"),
+    "convert_from": ("none", "batch_norm", "group_norm", "layer_norm", "rms_norm"),
+    "sure": None,
+}
+ROWS = ("norm", "place", "eps", "statistics", "decay_on_gains", "code", "convert")
+KINDS = ("proven", "measured here", "reported", "disputed", "my own trial", "a guess")
+# These rows say what trains well or runs fast. No proof says that.
+NOT_PROVEN = ("norm", "place", "decay_on_gains", "code")
+EXACT_FOLDS = {("layer_norm", "rms_norm"), ("batch_norm", "none")}
+
+
+@exercise(
+    "Exercise 5 (your decision card)",
+    '"batch": 8,',
+    '"eps": 1e-8,\n    "mean_square": 1e-9,',
+    "1 + w",
+)
+def card(student) -> None:
+    """student: a dict with the fields of CARD, which may not contradict each other."""
+    if not isinstance(student, Mapping):
+        raise Slip(f"a card is a dict, got {type(student).__name__}.")
+    _card_fields(student)
+    _card_numbers(student)
+    _card_norm(student)
+    _card_conversion(student)
+    _card_sure(student["sure"])
+
+
+def _card_fields(student: Mapping) -> None:
+    for name, allowed in CARD.items():
+        if name not in student:
+            raise Slip(f"{name} is missing: a card with a hole is filled by the next default.")
+        if allowed and student[name] not in allowed:
+            words = ", ".join(map(repr, allowed))
+            raise Slip(f"{name} is {student[name]!r}; one of {words}.")
+    if not isinstance(student["model"], str) or len(student["model"].split()) < 3:
+        raise Slip("model: say in a sentence what it is and what it is for.")
+    batch = student["batch"]
+    if type(batch) is not int or batch < 1:
+        raise Slip("batch: the smallest one that a device sees, a whole number from 1 on.")
+
+
+def _card_numbers(student: Mapping) -> None:
+    """eps against what it is added to, in the type in which it is added."""
+    eps = student["eps"]
+    if student["norm"] in NO_STATISTIC:
+        if eps is not None:
+            raise Slip(f"eps: {student['norm']} divides by nothing that could be 0; write None.")
+        return
+    for name in ("eps", "mean_square"):
+        value = student[name]
+        if type(value) not in (int, float) or not 0 < value < math.inf:
+            raise Slip(f"{name}: a number above 0, got {value!r}. Without one a default decides.")
+    square = student["mean_square"]
+    dtype = getattr(torch, student["statistics"])
+    if torch.tensor(eps, dtype=dtype).item() == 0:
+        raise Slip(
+            f"eps: {eps:g} is 0 in {student['statistics']}; add the squares in float32, or take a "
+            "larger one."
+        )
+    if eps > square:
+        raise Slip(
+            f"eps: {eps:g} is larger than the mean square, {square:g}. Then eps sets the size of "
+            "the output, and the norm does not normalize."
+        )
+    if square > torch.finfo(dtype).max:
+        raise Slip(
+            f"statistics: a mean square of {square:g} is infinite in {student['statistics']}, and "
+            "the row comes out as zeros. Add the squares in float32."
+        )
+
+
+def _card_norm(student: Mapping) -> None:
+    norm = student["norm"]
+    if norm == "batch_norm" and student["batch"] == 1:
+        raise Slip(
+            "norm: BatchNorm with a batch of 1 measures the spread of one sample: there is none. "
+            "Take a norm of the row, or larger batches."
+        )
+    if (norm == "none") != (student["place"] == "none"):
+        raise Slip(f"place: {student['place']!r} and the norm {norm!r} do not go together.")
+    if norm == "none" and student["gain"] != "none":
+        raise Slip(f"gain: there is no norm, so who has the gain {student['gain']!r}?")
+    if student["decay_on_gains"] and student["gain"] == "none":
+        raise Slip("decay_on_gains: there is no gain that could decay.")
+
+
+def _card_conversion(student: Mapping) -> None:
+    old = student["convert_from"]
+    norm = student["norm"]
+    how = student["convert"]
+    if (how == "no") != (old == "none"):
+        raise Slip(f"convert: {how!r} from {old!r}: a conversion has a norm that it comes from.")
+    if how != "no" and old == norm:
+        raise Slip(f"convert: from {old} to {norm} there is nothing to convert.")
+    if how == "fold" and (old, norm) not in EXACT_FOLDS:
+        raise Slip(
+            f"convert: nothing folds {old} into {norm} exactly. Replace it, and train on; then "
+            "measure what was lost."
+        )
+    if how == "fold" and old == "layer_norm" and student["place"] != "before":
+        raise Slip("convert: the fold of LayerNorm is exact for Pre-LN, place 'before', alone.")
+
+
+def _card_sure(sure) -> None:
+    if not isinstance(sure, Mapping):
+        raise Slip(f"sure: a dict from {', '.join(ROWS)} to one of {', '.join(KINDS)}.")
+    for row in ROWS:
+        if sure.get(row) not in KINDS:
+            raise Slip(f"sure: {row} is {sure.get(row)!r}; one of {', '.join(KINDS)}.")
+        if row in NOT_PROVEN and sure[row] == "proven":
+            raise Slip(
+                f"sure: {row} cannot be 'proven'. What trains well or runs fast is measured, "
+                "reported or disputed."
+            )
+    if all(kind == "a guess" for kind in sure.values()):
+        raise Slip("sure: all rows are guesses. Take the evidence of the card above, row by row.")

@@ -1,4 +1,4 @@
-"""Checks of lesson 08a: measures of a run, a factor per layer, an order by pairs, coverage.
+"""Checks of lesson 08a: measures of a run, a factor per layer, an order by pairs, coverage, Holm.
 
 Each table below maps what a check says to the wrong formula that earns it.
 """
@@ -16,6 +16,7 @@ from normcourse.checks import intervals
 from normcourse.checks.probes import call, calls
 from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, exercise, expect, expect_all, parts
+from normcourse.measures import comparisons
 
 RUNS = [  # of the first, 360 are exactly 90 %; the second falls back after it was there
     {
@@ -411,3 +412,91 @@ def coverage(student) -> None:
         {"d": wide, "t": 2.0, "truth": 0.1},
     ]
     calls(student, _share, *cases, slips=COVERAGES, what="the share")
+
+
+def _in_order(p: Tensor, factors: Tensor) -> Tensor:
+    """The probabilities times factors that go from the smallest to the largest, in p's order."""
+    order = p.argsort(stable=True)
+    return torch.empty_like(p).index_copy_(0, order, factors * p[order])
+
+
+def _down(p: Tensor) -> Tensor:
+    """k, k - 1, ... 1."""
+    return torch.arange(len(p), 0, -1, dtype=p.dtype)
+
+
+def _by(p: Tensor, factors: Tensor, order: Tensor) -> Tensor:
+    """p in this order times the factors, never falling, at most 1, put back in its place."""
+    corrected = (factors * p[order]).cummax(0).values.clamp(max=1)
+    return torch.empty_like(p).index_copy_(0, order, corrected)
+
+
+def _after_its_neighbour(p: Tensor) -> Tensor:
+    """Each product at least the one before it, but no more than that."""
+    order = p.argsort(stable=True)
+    products = _down(p) * p[order]
+    before = torch.cat([products[:1], products[:-1]])
+    corrected = torch.maximum(products, before).clamp(max=1)
+    return torch.empty_like(p).index_copy_(0, order, corrected)
+
+
+CORRECTIONS = {  # p: the probabilities
+    "that is Bonferroni's correction, k for each; Holm's second factor is k - 1.": (
+        lambda p: (len(p) * p).clamp(max=1)
+    ),
+    "that is Bonferroni's correction, and a probability is at most 1.": lambda p: len(p) * p,
+    "that is Benjamini and Hochberg's correction.": comparisons.benjamini_hochberg,
+    "the corrected ones may not fall: none is smaller than the one before it.": (
+        lambda p: _in_order(p, _down(p)).clamp(max=1)
+    ),
+    "the corrected ones may not fall: compare with the VALUE that the one before it got, not with "
+    "its product (cummax does).": _after_its_neighbour,
+    "a probability is at most 1.": lambda p: torch.empty_like(p).index_copy_(
+        0, p.argsort(stable=True), (_down(p) * p.sort(stable=True).values).cummax(0).values
+    ),
+    "give them back in the order in which they came, not sorted.": (
+        lambda p: comparisons.holm(p).sort().values
+    ),
+    "the smallest gets the largest factor, k; you began at the other end.": (
+        lambda p: _in_order(p, _down(p).flip(0)).clamp(max=1)
+    ),
+    "the factors follow the size of p, not the order in which they came.": (
+        lambda p: (_down(p) * p).clamp(max=1)
+    ),
+    "the factors follow the size of p: sort before you multiply.": lambda p: (
+        (_down(p) * p).cummax(0).values.clamp(max=1)
+    ),
+    "sort from small to large; yours goes from large to small.": (
+        lambda p: _by(p, _down(p), p.argsort(descending=True))
+    ),
+    "the smallest is multiplied by k, not by k - 1.": (
+        lambda p: _by(p, _down(p) - 1, p.argsort(stable=True))
+    ),
+    "the smallest is multiplied by k, not by k + 1.": (
+        lambda p: _by(p, _down(p) + 1, p.argsort(stable=True))
+    ),
+    "go from the smallest on, with the largest so far; yours goes back from the largest.": (
+        lambda p: torch.empty_like(p).index_copy_(
+            0,
+            p.argsort(stable=True),
+            (_down(p) * p.sort(stable=True).values).flip(0).cummin(0).values.flip(0).clamp(max=1),
+        )
+    ),
+    "that takes with the order; to put back write result[order] = corrected.": (
+        lambda p: comparisons.holm(p).sort().values[p.argsort(stable=True)]
+    ),
+    "nothing was corrected.": lambda p: p,
+    "multiply p; do not divide the level here.": lambda p: _in_order(p, 1 / _down(p)),
+}
+
+
+@exercise("Exercise 5 (many comparisons)")
+def holm(student) -> None:
+    """student(p): Holm's corrected probabilities, in the order in which they came."""
+    cases = [
+        {"p": torch.tensor([0.012, 0.9, 0.001, 0.3, 0.013, 0.6], dtype=torch.float64)},
+        {"p": torch.tensor([0.2, 0.03, 0.04], dtype=torch.float64)},
+        # three products that fall one after the other
+        {"p": torch.tensor([0.023, 0.02, 0.3, 0.022, 0.021], dtype=torch.float64)},
+    ]
+    calls(student, comparisons.holm, *cases, slips=CORRECTIONS)

@@ -10,7 +10,7 @@ import numpy
 import pytest
 import torch
 
-from normcourse import capstone, measures
+from normcourse import capstone
 from normcourse.checks import capstone as check
 from tests.course.solutions import load
 
@@ -215,94 +215,6 @@ def test_every_leak_prefers_a_rate_of_its_own():
         for score in check.LEAKS.values()
     ]
     assert len({*chosen, 0.003, 0.005, max(rates)}) == len(check.LEAKS) + 3
-
-
-def sorted_only(p):
-    return measures.holm(p).sort().values
-
-
-def running(p, factors, clip=True):
-    order = p.argsort()
-    corrected = (factors * p[order]).cummax(0).values
-    result = torch.empty_like(p)
-    result[order] = corrected.clamp(max=1) if clip else corrected
-    return result
-
-
-def down(p):
-    return torch.arange(len(p), 0, -1, dtype=p.dtype)
-
-
-def from_large(p):
-    order = p.argsort(descending=True)
-    result = torch.empty_like(p)
-    result[order] = (down(p) * p[order]).cummax(0).values.clamp(max=1)
-    return result
-
-
-def backwards(p):
-    """The smallest of what follows, as in the other correction."""
-    order = p.argsort()
-    smallest = (down(p) * p[order]).flip(0).cummin(0).values.flip(0)
-    result = torch.empty_like(p)
-    result[order] = smallest.clamp(max=1)
-    return result
-
-
-def neighbours(p):
-    """No smaller than the product before it: one fall is mended, and the second is not."""
-    order = p.argsort()
-    products = down(p) * p[order]
-    corrected = torch.maximum(products, products.roll(1).index_fill(0, torch.tensor([0]), 0.0))
-    result = torch.empty_like(p)
-    result[order] = corrected.clamp(max=1)
-    return result
-
-
-CORRECTIONS = {
-    "Bonferroni": (lambda p: (len(p) * p).clamp(max=1), "Bonferroni"),
-    "Bonferroni above 1": (lambda p: len(p) * p, "Bonferroni's correction, and"),
-    "not sorted at all": (
-        lambda p: (down(p) * p).cummax(0).values.clamp(max=1),
-        "sort before you multiply",
-    ),
-    "from large to small": (
-        from_large,
-        "yours goes from large to small",
-    ),
-    "m + 1": (lambda p: running(p, down(p) + 1), "by k, not by k + 1"),
-    "back from the largest": (backwards, "goes back from the largest"),
-    "the other one": (measures.benjamini_hochberg, "Benjamini and Hochberg's"),
-    "not above 1": (lambda p: running(p, down(p), clip=False), "at most 1"),
-    "may fall": (
-        lambda p: torch.stack([(v * (p >= v).sum()).clamp(max=1) for v in p]),
-        "may not fall",
-    ),
-    "sorted": (sorted_only, "not sorted"),
-    "factors from the other end": (
-        lambda p: running(p, down(p).flip(0)),
-        "began at the other end",
-    ),
-    "factors in the order of coming": (
-        lambda p: (down(p) * p).clamp(max=1),
-        "not the order in which they came",
-    ),
-    "m - 1": (lambda p: running(p, down(p) - 1), "by k, not by k - 1"),
-    "taken with the order, not put back": (
-        lambda p: measures.holm(p).sort().values[p.argsort()],
-        "result[order] = corrected",
-    ),
-    "as they are": (lambda p: p.clone(), "nothing was corrected"),
-    "six for ever": (lambda p: running(p, torch.arange(6, 6 - len(p), -1)), "is off by"),
-    "step 3 with the neighbour's product": (neighbours, "compare with the VALUE"),
-    "in place": (lambda p: p.mul_(len(p)), "in place"),
-    "a list": (lambda p: measures.holm(p).tolist(), "expected a tensor"),
-}
-
-
-@named(CORRECTIONS)
-def test_holm(answer, message):
-    assert message in check.holm(answer)
 
 
 def chooser(good, by=torch.mean):
@@ -563,13 +475,80 @@ def tuned_by_a_table(runs):
     return choose(lambda group: sum(map(last, group)) / len(group))(runs)
 
 
-def holm_by_a_loop(p):
-    largest = 0.0
-    result = [0.0] * len(p)
-    for done, i in enumerate(sorted(range(len(p)), key=p.tolist().__getitem__)):
-        largest = max(largest, min(1.0, (len(p) - done) * p[i].item()))
-        result[i] = largest
-    return torch.tensor(result)
+def filled(**changes):
+    return solved("my_card") | changes
+
+
+def sure(**changes):
+    return {"sure": solved("my_card")["sure"] | changes}
+
+
+NO_NORM = {"norm": "none", "eps": None, "gain": "none", "convert": "no", "convert_from": "none"}
+CARDS = {
+    "no dict": ("rms_norm", "a card is a dict"),
+    "empty": ({}, "model is missing"),
+    "no model": (filled(model="GPT"), "say in a sentence"),
+    "no batch": (filled(batch=0), "a whole number from 1 on"),
+    "half a batch": (filled(batch=0.5), "a whole number from 1 on"),
+    "another norm": (filled(norm="RMSNorm"), "norm is 'RMSNorm'; one of"),
+    "another dtype": (filled(statistics="half"), "statistics is 'half'; one of"),
+    "eps left to the default": (filled(eps=None), "Without one a default decides"),
+    "nothing measured": (filled(mean_square=0), "mean_square: a number above 0"),
+    "eps is the size": (filled(eps=1e-5, mean_square=1e-6), "does not normalize"),
+    "eps that is 0": (filled(eps=1e-8, statistics="float16"), "is 0 in float16"),
+    "squares that overflow": (
+        filled(mean_square=90000.0, statistics="float16"),
+        "is infinite in float16",
+    ),
+    "an eps for DyT": (filled(norm="dyt"), "dyt divides by nothing"),
+    "BatchNorm for one": (filled(norm="batch_norm", batch=1), "the spread of one sample"),
+    "no norm, somewhere": (filled(**NO_NORM), "do not go together"),
+    "a norm, nowhere": (filled(place="none"), "do not go together"),
+    "a gain of nothing": (filled(**NO_NORM | {"gain": "w", "place": "none"}), "who has the gain"),
+    "nothing that decays": (filled(gain="none", decay_on_gains=True), "no gain that could decay"),
+    "from nowhere": (filled(convert_from="none"), "a norm that it comes from"),
+    "without a way": (filled(convert="no"), "a norm that it comes from"),
+    "into itself": (filled(convert_from="rms_norm"), "nothing to convert"),
+    "a fold into DyT": (filled(norm="dyt", eps=None), "nothing folds layer_norm into dyt"),
+    "a fold in Post-LN": (filled(place="after"), "exact for Pre-LN"),
+    "sure in one word": (filled(sure="reported"), "sure: a dict"),
+    "a row left out": (filled(sure={"norm": "reported"}), "place is None"),
+    "another kind": (filled(**sure(eps="certain")), "eps is 'certain'"),
+    "a norm proven best": (filled(**sure(norm="proven")), "cannot be 'proven'"),
+    "all guessed": (filled(sure=dict.fromkeys(check.ROWS, "a guess")), "all rows are guesses"),
+}
+
+
+@named(CARDS)
+def test_card(answer, message):
+    assert message in check.card(answer)
+
+
+@pytest.mark.parametrize("name", check.CARD)
+def test_a_card_without_a_field_is_named(name):
+    rest = {key: value for key, value in filled().items() if key != name}
+    assert f"{name} is missing" in check.card(rest)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {},
+        {"eps": 1e-8},  # in float32 it is not 0
+        {"norm": "batch_norm", "batch": 2, "convert": "no", "convert_from": "none"},
+        NO_NORM | {"place": "none"},
+        {"norm": "dyt", "eps": None, "mean_square": None, "convert": "replace and train"},
+        {
+            "norm": "none",
+            "eps": None,
+            "gain": "none",
+            "place": "none",
+            "convert_from": "batch_norm",
+        },
+    ],
+)
+def test_another_card_is_accepted_too(other):
+    assert check.card(filled(**other)).startswith("[ok]")
 
 
 def sorted_by_cost(results, costs, t, margin):
@@ -577,20 +556,6 @@ def sorted_by_cost(results, costs, t, margin):
     for name in sorted(costs, key=costs.get):
         if name == best or low_end(results[name] - results[best], t) > -margin:
             return name
-
-
-def holm_by_numpy(p):
-    order = numpy.argsort(p.numpy())
-    products = numpy.arange(len(p), 0, -1) * p.numpy()[order]
-    result = numpy.empty(len(p))
-    result[order] = numpy.minimum(numpy.maximum.accumulate(products), 1)
-    return torch.from_numpy(result)
-
-
-def holm_by_ranks(p):
-    rank = p.argsort().argsort()
-    products = p * (len(p) - rank)
-    return torch.stack([products[rank <= r].max().clamp(max=1) for r in rank])
 
 
 def by_numpy(results, costs, t, margin):
@@ -636,8 +601,6 @@ class Rate:
 
 
 ACCEPTED = {
-    "Holm by numpy": (check.holm, holm_by_numpy),
-    "Holm by ranks": (check.holm, holm_by_ranks),
     "a choice by numpy": (check.choose, by_numpy),
     "a choice by fractions": (check.choose, by_fractions),
     "the lesson's choice, bound": (check.choose, partial(sorted_by_cost)),
@@ -646,7 +609,6 @@ ACCEPTED = {
     "a rate by an object": (check.fair_rate, Rate()),
     "an interval of numbers": (check.interval, as_numbers),
     "by a sorted table": (check.fair_rate, tuned_by_a_table),
-    "Holm by a loop": (check.holm, holm_by_a_loop),
     "the first in order of cost": (check.choose, sorted_by_cost),
 }
 

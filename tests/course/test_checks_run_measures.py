@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from normcourse.checks import run_measures as check
+from normcourse.measures import comparisons
 from tests.course.solutions import load
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
@@ -439,7 +440,121 @@ def by_a_while_loop(norms, right, steps, of):
     return numpy.mean(norms) / norms[0], torch.tensor(norms).max() / norms[0], speed
 
 
+def sorted_only(p):
+    return comparisons.holm(p).sort().values
+
+
+def running(p, factors, clip=True):
+    order = p.argsort()
+    corrected = (factors * p[order]).cummax(0).values
+    result = torch.empty_like(p)
+    result[order] = corrected.clamp(max=1) if clip else corrected
+    return result
+
+
+def down(p):
+    return torch.arange(len(p), 0, -1, dtype=p.dtype)
+
+
+def from_large(p):
+    order = p.argsort(descending=True)
+    result = torch.empty_like(p)
+    result[order] = (down(p) * p[order]).cummax(0).values.clamp(max=1)
+    return result
+
+
+def backwards(p):
+    """The smallest of what follows, as in the other correction."""
+    order = p.argsort()
+    smallest = (down(p) * p[order]).flip(0).cummin(0).values.flip(0)
+    result = torch.empty_like(p)
+    result[order] = smallest.clamp(max=1)
+    return result
+
+
+def neighbours(p):
+    """No smaller than the product before it: one fall is mended, and the second is not."""
+    order = p.argsort()
+    products = down(p) * p[order]
+    corrected = torch.maximum(products, products.roll(1).index_fill(0, torch.tensor([0]), 0.0))
+    result = torch.empty_like(p)
+    result[order] = corrected.clamp(max=1)
+    return result
+
+
+CORRECTIONS = {
+    "Bonferroni": (lambda p: (len(p) * p).clamp(max=1), "Bonferroni"),
+    "Bonferroni above 1": (lambda p: len(p) * p, "Bonferroni's correction, and"),
+    "not sorted at all": (
+        lambda p: (down(p) * p).cummax(0).values.clamp(max=1),
+        "sort before you multiply",
+    ),
+    "from large to small": (
+        from_large,
+        "yours goes from large to small",
+    ),
+    "m + 1": (lambda p: running(p, down(p) + 1), "by k, not by k + 1"),
+    "back from the largest": (backwards, "goes back from the largest"),
+    "the other one": (comparisons.benjamini_hochberg, "Benjamini and Hochberg's"),
+    "not above 1": (lambda p: running(p, down(p), clip=False), "at most 1"),
+    "may fall": (
+        lambda p: torch.stack([(v * (p >= v).sum()).clamp(max=1) for v in p]),
+        "may not fall",
+    ),
+    "sorted": (sorted_only, "not sorted"),
+    "factors from the other end": (
+        lambda p: running(p, down(p).flip(0)),
+        "began at the other end",
+    ),
+    "factors in the order of coming": (
+        lambda p: (down(p) * p).clamp(max=1),
+        "not the order in which they came",
+    ),
+    "m - 1": (lambda p: running(p, down(p) - 1), "by k, not by k - 1"),
+    "taken with the order, not put back": (
+        lambda p: comparisons.holm(p).sort().values[p.argsort()],
+        "result[order] = corrected",
+    ),
+    "as they are": (lambda p: p.clone(), "nothing was corrected"),
+    "six for ever": (lambda p: running(p, torch.arange(6, 6 - len(p), -1)), "is off by"),
+    "step 3 with the neighbour's product": (neighbours, "compare with the VALUE"),
+    "in place": (lambda p: p.mul_(len(p)), "in place"),
+    "a list": (lambda p: comparisons.holm(p).tolist(), "expected a tensor"),
+}
+
+
+@named(CORRECTIONS)
+def test_holm(answer, message):
+    assert message in check.holm(answer)
+
+
+def holm_by_a_loop(p):
+    largest = 0.0
+    result = [0.0] * len(p)
+    for done, i in enumerate(sorted(range(len(p)), key=p.tolist().__getitem__)):
+        largest = max(largest, min(1.0, (len(p) - done) * p[i].item()))
+        result[i] = largest
+    return torch.tensor(result)
+
+
+def holm_by_numpy(p):
+    order = numpy.argsort(p.numpy())
+    products = numpy.arange(len(p), 0, -1) * p.numpy()[order]
+    result = numpy.empty(len(p))
+    result[order] = numpy.minimum(numpy.maximum.accumulate(products), 1)
+    return torch.from_numpy(result)
+
+
+def holm_by_ranks(p):
+    rank = p.argsort().argsort()
+    products = p * (len(p) - rank)
+    return torch.stack([products[rank <= r].max().clamp(max=1) for r in rank])
+
+
 ACCEPTED = {
+    "Holm by numpy": (check.holm, holm_by_numpy),
+    "Holm by ranks": (check.holm, holm_by_ranks),
+    "Holm by a loop": (check.holm, holm_by_a_loop),
     "an order by numpy": (check.judge, judged_by_numpy),
     "an order, bound": (check.judge, partial(judged())),
     "a share by sums, in float32": (check.coverage, by_sums),

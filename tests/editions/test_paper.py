@@ -207,6 +207,17 @@ def test_a_web_page_is_printed_without_what_is_for_the_screen(tab, site, tmp_pat
     assert not any("MadewithSphinx" in text for text in words)
 
 
+def test_the_decision_card_is_one_sheet_of_a4(tab, site, tmp_path):
+    address = (site / "reference" / "choose.html").as_uri()
+    words, pictures = printed_page(tab, address, tmp_path / "card.pdf")
+    assert len(words) == 1
+    assert pictures[0].size == (794, 1123)  # 210 mm by 297 mm, in pixels of 1/96 inch
+    for row in ("Thedecisioncard", "dtype", "weightdecayongains", "fusedornot", "converta"):
+        assert row in words[0]
+    for side, stripe in edges(pictures[0], left=20, top=20, right=20, bottom=20).items():
+        assert is_white(stripe), side
+
+
 def test_a_skip_link_that_is_printed_is_seen(tab, site, tmp_path):
     folder = tmp_path / "site"
     shutil.copytree(site / "_static", folder / "_static")

@@ -23,6 +23,7 @@ SMALL = 1e-3  # what is small beside 1: a step whose square is left out, or its 
 
 # Displayed formulas that are not evaluated: cell -> how the formula begins -> why.
 NOT_EVALUATED = {
+    "08 interval-derive": {r"\left\lvert \frac{(m - \mu)": "holds with probability 0.95"},
     "08a interval-derive": {r"\left\lvert \frac{(\hat{\mu}": "holds in 95 % of the trials"},
 }
 # Within lines: what a letter is set to, where one would take it for a statement.
