@@ -1,19 +1,17 @@
 """Checks of lesson 07a, published speed-ups: one per exercise."""
 
-import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import SimpleNamespace
 
 import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from normcourse import timing
-from normcourse.checks.probes import calls
-from normcourse.checks.values import UNITS
+from normcourse import draw
+from normcourse.checks.probes import call, calls, forbid
 from normcourse.checks.verdict import Slip, every_case, exercise, expect, expect_all, numbers, parts
-from normcourse.timing.devices import resolve
 from normcourse.timing.estimates import ratio
-from normcourse.timing.results import in_words
 
 
 @exercise("Exercise 1 (bytes of a backward)")
@@ -199,118 +197,96 @@ def _with_empty_shares(student) -> None:
             expect(value, right, what=f"{name} of {a} and {b}")
 
 
-SPAN = 1000  # the largest size over the smallest
-SLOWEST = 1e8  # bytes a second: no memory of today is slower
-FASTEST = 1e14  # and none, caches among them, is faster
-SCATTER = 1e-4  # measured times are farther from any line than this share of themselves
-CHECKED = 2**27  # bytes: the check makes no larger copy itself
-FASTER = 4  # than the best of the check's copies: other work slows the check down at most so much
-SLOWER = 50  # than it: the reader's machine may have been busy, or new memory was written
-STEADY = 1e-4  # seconds: on a busy machine shorter times scatter by factors up to 5
+LONG = 4096  # numbers of a row
+OPERATIONS = 200  # of torch, at most, for rows of so many numbers
 
 
 @exercise(
-    "Exercise 3 (your own machine)",
-    "at least six sizes",
-    f"the largest {SPAN} times the smallest",
-    "the seven errors",
+    "Exercise 3 (a sum that does not see the batch)",
+    f"at most {OPERATIONS} of torch's operations for rows of {LONG:,} numbers",
 )
-def own_line(sizes, seconds, machine: timing.Cpu | None = None) -> None:
-    """Bytes moved by a copy, and the seconds that it took, for sizes of the reader's choice.
+def row_sums(student: Callable) -> None:
+    """student(x): the sums (N,) of rows (N, D), whose bits depend neither on N nor on the machine.
 
-    `machine` is where the check makes its own copies: this one, unless a simulated one is given.
+    A sum by torch itself is refused: in which order it adds is torch's choice.
     """
-    sizes = _positive(sizes, "sizes")
-    seconds = _positive(seconds, "seconds")
-    if len(sizes) != len(seconds):
-        raise Slip(f"{len(sizes)} sizes and {len(seconds)} times: one time for each size.")
-    if len(set(sizes)) < 6:
-        raise Slip("measure 6 different sizes or more: a line through few points fits anything.")
-    if max(sizes) < 1e6:
-        raise Slip("the sizes are bytes, as numbers: the largest should be a megabyte or more.")
-    if max(sizes) < SPAN * min(sizes):
-        raise Slip("the largest size should be 1000 times the smallest: both ends of the line.")
-    largest = sizes.index(max(sizes))
-    smallest = sizes.index(min(sizes))
-    _seconds(max(sizes) / seconds[largest])
-    if seconds[largest] < 3 * seconds[smallest]:
+    own = forbid(student, *TORCHS_SUMS)
+    cases = [{"x": _near_three(16, 1000)}, {"x": _near_three(5, 1)}, {"x": _near_three(3, 7)}]
+    calls(own, _sums, *cases, slips=SUM_SLIPS, rtol=1e-5)
+    _few_operations(own)
+    for count, dim in ((16, 1000), (16, 999), (300, 64)):
+        _without_neighbours(own, _near_three(count, dim))
+
+
+TORCHS_SUMS = (
+    *("sum", "mean", "nansum", "nanmean", "cumsum", "matmul", "mm", "mv", "bmm", "dot", "vdot"),
+    *("vecdot", "inner", "einsum", "tensordot", "linear", "norm", "var", "std", "logsumexp"),
+    *("index_add", "scatter_add", "addmm", "addmv", "trapezoid", "avg_pool1d"),
+)
+
+
+def _sums(x: Tensor) -> Tensor:
+    return x.double().sum(1).float()
+
+
+SUM_SLIPS = {
+    "those are means; the sum is asked.": lambda x: _sums(x) / len(x[0]),
+    "one sum for each ROW, (N,).": lambda x: _sums(x)[:, None],
+    "that is one sum for each column.": lambda x: _sums(x.T),
+    "that is the sum of all rows together.": lambda x: _sums(x).sum(),
+    "where D is odd, the last number of a row is missing.": lambda x: _sums(
+        x[:, : max(1, len(x[0]) // 2 * 2)]
+    ),
+    "numbers beyond the last power of two are missing.": lambda x: _sums(
+        x[:, : 2 ** (len(x[0]).bit_length() - 1)]
+    ),
+    "half of each row is missing.": lambda x: _sums(x[:, : (len(x[0]) + 1) // 2]),
+    "those are sums of squares; the numbers themselves are asked.": lambda x: _sums(x.square()),
+}
+
+
+def _near_three(count: int, dim: int) -> Tensor:
+    """Rows whose sums do not cancel: a lost number shows, and a rounding is small beside them."""
+    return (draw(count, dim) + 3).float()
+
+
+def _few_operations(student: Callable) -> None:
+    x = _near_three(2, LONG)
+    with _Operations() as done:
+        student(x)
+    if done.count > OPERATIONS:
         raise Slip(
-            "1000 times the bytes in less than 3 times the time: was the device waited for, "
-            "and does the copy depend on the size?"
+            f"the sums are right, after {done.count} operations for a row of {LONG} numbers, one "
+            "number after the other. Add many at once: a row's first half and its second."
         )
-    _grows(sizes, seconds)
-    _scatters(sizes, seconds)
-    _as_here(sizes, seconds, [machine] if machine else _machines())
 
 
-def _grows(sizes: list[float], seconds: list[float]) -> None:
-    """Slip where more bytes take less than half the time of fewer."""
-    points = sorted(zip(sizes, seconds, strict=True))
-    for (fewer, before), (more, after) in itertools.pairwise(points):
-        if before > STEADY and after < before / 2:
+class _Operations(TorchDispatchMode):
+    """Counts what torch computes; a view is nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        self.count += not operation.is_view
+        return operation(*args, **(kwargs or {}))
+
+
+def _without_neighbours(student: Callable, x: Tensor) -> None:
+    """Slip if a row has other bits alone, or with one other row, than among all of them."""
+    among = torch.as_tensor(call(student, x=x))
+    for beside in (0, 1):
+        for row in range(len(x) - beside):
+            fewer = torch.as_tensor(call(student, x=x[row : row + 1 + beside]))
+            if torch.equal(fewer[0], among[row]):
+                continue
+            company = "alone" if beside == 0 else "with one other row"
             raise Slip(
-                f"{more:.3g} bytes take {in_words(after)}, "
-                f"and {fewer:.3g} bytes {in_words(before)}. Do the two lists have one order? "
-                "If so, something disturbed the smaller one: measure again."
+                f"the sums are right, but not their bits: row {row} of {len(x)}, {company}, has "
+                f"another last digit than among all (D = {x.shape[1]}). What in your code "
+                "depends on the number of rows, or on the place of a row?"
             )
-
-
-def _scatters(sizes: list[float], seconds: list[float]) -> None:
-    """Slip for times that lie on one line: a formula made them, and no clock."""
-    try:
-        start, bandwidth = timing.fit_line(sizes, seconds)
-    except timing.TimingError as error:
-        raise Slip(str(error)) from None
-    distances = []
-    for size, took in zip(sizes, seconds, strict=True):
-        fitted = start + size / bandwidth
-        distances.append(abs(fitted / took - 1))
-    if max(distances) < SCATTER:
-        raise Slip(
-            "all times lie on one straight line, to four digits. Measured times scatter: "
-            "put in what your clock says, and not what the line says."
-        )
-
-
-def _machines() -> list:
-    """This CPU, and the GPU if there is one."""
-    places = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
-    return [resolve(place) for place in places]
-
-
-def _as_here(sizes: list[float], seconds: list[float], machines: list) -> None:
-    """Slip where the check's own copies of as many bytes take another time."""
-    checked = [size for size in sizes if size <= CHECKED]
-    for size in {max(checked), min(checked)} if checked else ():
-        claimed = seconds[sizes.index(size)]
-        own = [_copy_time(size, machine) for machine in machines]
-        if any(best / FASTER <= claimed <= SLOWER * best for best in own):
-            continue
-        found = (
-            f"you say {in_words(claimed)} for {size:.3g} bytes. The check has just copied as many "
-            f"on this machine, in {' or '.join(in_words(best) for best in own)}."
-        )
-        if claimed < min(own):
-            raise Slip(f"{found} Was every copy made, and was it waited for?")
-        raise Slip(f"{found} Does yours write into new memory (error 6), or count many calls?")
-
-
-def _copy_time(nbytes: float, machine) -> float:
-    """The shortest of nine copies that read and write so many bytes."""
-    x = torch.ones(max(1, round(nbytes / 8)), dtype=torch.float32, device=machine.place)
-    y = x.clone()
-    copies = [partial(machine.copy, y, x)] * 9
-    machine.round(copies)
-    return min(sample.device_s for sample in machine.round(copies))
-
-
-def _seconds(speed: float) -> None:
-    """Slip unless so many bytes a second can be."""
-    for unit, scale in UNITS.items():
-        if speed < SLOWEST and speed * scale <= FASTEST and speed * scale >= SLOWEST:
-            raise Slip(f"the largest copy moves {speed:.2g} bytes a second: are these {unit}?")
-    if not SLOWEST <= speed <= FASTEST:
-        raise Slip(f"the largest copy moves {speed:.2g} bytes a second, which no memory does.")
 
 
 @exercise("Exercise 4 (DyT by its bytes)")

@@ -1,15 +1,13 @@
 """The checks of lesson 07a name the slips people make."""
 
+import math
 from fractions import Fraction
-from unittest import mock
 
 import numpy
 import pytest
 import torch
 
-from normcourse import timing
 from normcourse.checks import published_speed as check
-from normcourse.timing.simulated import Host
 
 EMPTY = (0, 0.0, 0.0)
 
@@ -259,89 +257,153 @@ def test_an_unusual_right_merge_passes(answer):
     assert check.merge(answer).startswith("[ok]")
 
 
-SIZES = [8e3, 8e4, 8e5, 8e6, 8e7, 1.6e8]
-WOBBLE = [1.1, 0.9, 1.04, 0.97, 1.02, 0.99]  # as no two measurements are equal
-ON_THE_LINE = [1e-6 + size / 1e10 for size in SIZES]
-SECONDS = [wobble * t for wobble, t in zip(WOBBLE, ON_THE_LINE, strict=True)]
-GPU = [wobble * (5e-6 + size / 3e12) for wobble, size in zip(WOBBLE, SIZES, strict=True)]
-LINES = {
-    "a number": (8e6, SECONDS, "expected a list"),
-    "one time too few": (SIZES, SECONDS[1:], "one time for each size"),
-    "five sizes": (SIZES[1:], SECONDS[1:], "6 different sizes"),
-    "a size twice": ([*SIZES[:5], 8e3], SECONDS, "6 different sizes"),
-    "megabytes": ([size / 1e6 for size in SIZES], SECONDS, "sizes are bytes"),
-    "narrow": ([1e6 + size for size in SIZES], SECONDS, "1000 times the smallest"),
-    "milliseconds": (SIZES, [1e3 * t for t in SECONDS], "are these milliseconds"),
-    "microseconds": (SIZES, [1e6 * t for t in SECONDS], "are these microseconds"),
-    "no wait": (SIZES, [1.6e-5] * 6, "waited for"),
-    "a negative time": (SIZES, [-1e-6, *SECONDS[1:]], "no positive number"),
-    "a text": (SIZES, ["fast"] * 6, "expected a list of numbers"),
-    "too fast": (SIZES, [1e-15] * 6, "no memory does"),
-    "a formula": (SIZES, ON_THE_LINE, "Measured times scatter"),
-    "one speed": (SIZES, [size / 1e10 for size in SIZES], "Measured times scatter"),
-    "two exchanged": (SIZES, [*SECONDS[:3], SECONDS[4], SECONDS[3], SECONDS[5]], "one order"),
-    "invented": (SIZES, [t / 5 for t in SECONDS], "Was every copy made"),
-    "a GPU's, and none here": (SIZES, GPU, "Was every copy made"),
-    "all calls together": (SIZES, [60 * t for t in SECONDS], "count many calls"),
-    "counted up": (SIZES, [1e-3, 2e-3, 3e-3, 4e-3, 5e-3, 6e-3], "count many calls"),
+def halves(x):
+    """The first half of each row to its second, a number left over behind them."""
+    while x.shape[1] > 1:
+        half = x.shape[1] // 2
+        x = torch.cat([x[:, :half] + x[:, half : 2 * half], x[:, 2 * half :]], dim=1)
+    return x[:, 0]
+
+
+def in_parts(x, parts):
+    """Each part is added up number after number, then the parts."""
+    rest = -x.shape[1] % parts
+    padded = torch.cat([x, x.new_zeros(len(x), rest)], dim=1).unflatten(1, (parts, -1))
+    total = x.new_zeros(len(x), parts)
+    for number in padded.unbind(-1):
+        total = total + number
+    result = total[:, 0]
+    for part in total.unbind(1)[1:]:
+        result = result + part
+    return result
+
+
+def number_after_number(x):
+    total = x.new_zeros(len(x))
+    for number in x.unbind(1):
+        total = total + number
+    return total
+
+
+def by_place(x):
+    """Every other row is added up from its end."""
+    turned = torch.stack([x[i].flip(0) if i % 2 else x[i] for i in range(len(x))])
+    return halves(turned)
+
+
+def carried_on(x):
+    """The sum of all numbers so far, less that of the row before."""
+    sums = halves(x)
+    total, found = torch.zeros_like(sums[0]), []
+    for value in sums:
+        found.append((total + value) - total)
+        total = total + value
+    return torch.stack(found)
+
+
+def kept():
+    seen = []
+
+    def student(x):
+        seen.append(halves(x))
+        return seen[0]
+
+    return student
+
+
+def written_into(x):
+    while x.shape[1] > 1:
+        half = x.shape[1] // 2
+        x[:, :half] += x[:, half : 2 * half]
+        x = torch.cat([x[:, :half], x[:, 2 * half :]], dim=1)
+    return x[:, 0]
+
+
+SUMS = {
+    "torch's sum": (lambda x: x.sum(1), "without sum"),
+    "torch's mean": (lambda x: x.mean(1) * x.shape[1], "without mean"),
+    "a product with ones": (lambda x: x @ torch.ones(x.shape[1]), "without matmul"),
+    "einsum": (lambda x: torch.einsum("nd->n", x), "without einsum"),
+    "cumsum": (lambda x: x.cumsum(1)[:, -1], "without cumsum"),
+    "a linear layer": (
+        lambda x: torch.nn.functional.linear(x, torch.ones(1, x.shape[1]))[:, 0],
+        "without linear",
+    ),
+    "threads of few rows share them": (
+        lambda x: in_parts(x, 64 if len(x) < 8 else 32),
+        "has another last digit than among all",
+    ),
+    "idle threads": (lambda x: in_parts(x, max(32, 64 // len(x))), "row 0 of 16, alone"),
+    "more for pairs alone": (
+        lambda x: in_parts(x, 64 if len(x) == 2 else 32),
+        "with one other row",
+    ),
+    "by the place of a row": (by_place, "place of a row"),
+    "the sum so far": (carried_on, "another last digit"),
+    "number after number": (number_after_number, "4097 operations"),
+    "means": (lambda x: halves(x) / x.shape[1], "those are means"),
+    "a column": (lambda x: halves(x)[:, None], "one sum for each ROW"),
+    "columns": (lambda x: halves(x.T), "one sum for each column"),
+    "one number": (lambda x: halves(halves(x)[None])[0], "all rows together"),
+    "odd D": (
+        lambda x: halves(x[:, : max(1, x.shape[1] // 2 * 2)]),
+        "the last number of a row is missing",
+    ),
+    "a power of two": (
+        lambda x: halves(x[:, : 2 ** (x.shape[1].bit_length() - 1)]),
+        "beyond the last power of two",
+    ),
+    "the first half": (lambda x: halves(x[:, : (x.shape[1] + 1) // 2]), "half of each row"),
+    "squares": (lambda x: halves(x * x), "sums of squares"),
+    "the first answer": (kept(), "gives the result of the first one"),
+    "halves that do not fit": (
+        lambda x: halves(x) if x.shape[1] % 2 == 0 else x[:, :2] + x[:, 2:],
+        "[x]",
+    ),
+    "in place": (written_into, "x was changed in place"),
 }
 
 
-def own_line(sizes, seconds, *machines):
-    """The check, whose own copies run at 10 GB/s, or on these machines."""
-    there = mock.patch.object(check, "_machines", lambda: list(machines) or [Host()])
-    small = mock.patch.object(check, "CHECKED", 2**20)  # copies take real seconds here
-    with there, small:
-        return check.own_line(sizes, seconds)
-
-
-@pytest.mark.parametrize("sizes, seconds, message", LINES.values(), ids=LINES)
-def test_an_impossible_line_is_named(sizes, seconds, message):
-    verdict = own_line(sizes, seconds)
+@pytest.mark.parametrize("answer, message", SUMS.values(), ids=SUMS)
+def test_a_wrong_row_sum_is_named(answer, message):
+    verdict = check.row_sums(answer)
     assert verdict.startswith("[x]") and message in verdict
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [list, tuple, torch.tensor, numpy.array, lambda values: [Fraction(v) for v in values]],
-    ids=["list", "tuple", "tensor", "array", "fractions"],
-)
-def test_a_measured_line_is_right(kind):
-    assert own_line(kind(SIZES), kind(SECONDS)).startswith("[ok]")
-    busy = [3 * t for t in SECONDS]
-    assert own_line(kind(SIZES), kind(busy)).startswith("[ok]")
-    slow_start = [5 * SECONDS[1], *SECONDS[1:]]  # seen: 4 kB that took longer than 40 kB
-    assert own_line(kind(SIZES), kind(slow_start)).startswith("[ok]")
+def by_numpy(x):
+    values = x.numpy()
+    while values.shape[1] > 1:
+        if values.shape[1] % 2:
+            values = numpy.concatenate([values, numpy.zeros_like(values[:, :1])], axis=1)
+        values = values[:, ::2] + values[:, 1::2]
+    return torch.from_numpy(values[:, 0].copy())
 
 
-def test_a_line_of_the_gpu_is_right_where_there_is_one():
-    gpu = Host(bandwidth=3e12, start=5e-6)
-    assert own_line(SIZES, GPU, Host(), gpu).startswith("[ok]")
-    assert own_line(SIZES, SECONDS, Host(), gpu).startswith("[ok]")
-    invented = [t / 200 for t in SECONDS]
-    assert "on this machine, in" in own_line(SIZES, invented, Host(), gpu)
+def by_recursion(x):
+    dim = x.shape[1]
+    if dim == 1:
+        return x[:, 0]
+    return by_recursion(x[:, : dim // 2]) + by_recursion(x[:, dim // 2 :])
 
 
-def test_a_size_that_the_check_does_not_copy_is_not_compared():
-    sizes = [1e9 * size for size in SIZES]
-    assert own_line(sizes, [1e9 * t for t in SECONDS]).startswith("[ok]")
+ROW_SUMS = {
+    "halves": halves,
+    "64 parts": lambda x: in_parts(x, 64),
+    "in float64": lambda x: halves(x.double()).float(),
+    "numpy": by_numpy,
+    "exact": lambda x: torch.tensor([math.fsum(row) for row in x.tolist()]).float(),
+    "by the length of a row": lambda x: in_parts(x, 64 if x.shape[1] > 100 else 3),
+}
 
 
-def test_the_check_copies_where_it_is_told():
-    """A machine as an argument; without one, this CPU, and the GPU if there is one."""
-    assert check.own_line(SIZES, SECONDS, Host()).startswith("[ok]")
-    assert "Was every copy made" in check.own_line(SIZES, SECONDS, Host(bandwidth=1e9))
-    kinds = [type(machine) for machine in check._machines()]
-    assert kinds == [timing.Cpu, timing.Cuda][: 1 + torch.cuda.is_available()]
+@pytest.mark.parametrize("answer", ROW_SUMS.values(), ids=ROW_SUMS)
+def test_an_unusual_right_row_sum_passes(answer):
+    assert check.row_sums(answer).startswith("[ok]")
 
 
-def test_the_own_copies_are_timed_by_the_clock_of_the_machine():
-    host = Host(bandwidth=1e10, start=1e-6)
-    small = check._copy_time(8e3, host)
-    large = check._copy_time(8e7, host)
-    assert small == pytest.approx(0.95 * (1e-6 + 8e3 / 1e10), rel=0.01)  # the shortest of nine
-    assert large == pytest.approx(0.95 * (1e-6 + 8e7 / 1e10), rel=0.01)
-    assert check._copy_time(8e3, timing.Cpu()) >= 0  # a real clock, of which nothing is asked
+def test_so_many_operations_are_too_many():
+    """By recursion a row of 4096 numbers takes 4095 additions, though each is of halves."""
+    assert "after 4095 operations" in check.row_sums(by_recursion)
 
 
 RATIOS = {
