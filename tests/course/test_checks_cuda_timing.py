@@ -1,9 +1,12 @@
 """The checks of lesson 07 name the slips people make; the simulated GPU does what it says."""
 
 import inspect
+import json
+import re
 import statistics
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy
 import pytest
@@ -367,6 +370,25 @@ def test_what_gives_the_right_time_is_right(settings):
 @pytest.mark.parametrize("answer", [timing.time_on_gpu, all_rounds_at_once, habit(one_event)])
 def test_another_right_benchmark_is_right(answer):
     assert check.stopwatch(answer).startswith("[ok]")
+
+
+ROOT = Path(__file__).resolve().parents[2]
+SHOWN = {  # who shows a timer as a listing, which no machine runs
+    "the lesson": "notebooks/07_cuda_timing.ipynb",
+    "the deck": "lectures/07_cuda_timing.md",
+}
+
+
+@pytest.mark.parametrize("page", SHOWN.values(), ids=SHOWN)
+def test_the_timer_that_is_shown_is_right(page):
+    text = (ROOT / page).read_text("utf-8")
+    if page.endswith(".ipynb"):
+        cells = json.loads(text)["cells"]
+        text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    (listing,) = re.findall(r"```python\n(def time_on_gpu.+?)```", text, re.S)
+    space = {"torch": torch, "statistics": statistics}
+    exec(listing, space)
+    assert check.stopwatch(space["time_on_gpu"]).startswith("[ok]")
 
 
 def norm(x, w, b, e, *, mean=None, divide_by=None, square=None, root=torch.rsqrt):
