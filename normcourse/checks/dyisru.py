@@ -85,72 +85,8 @@ CONSTANTS = {
 }
 
 
-@exercise("Exercise 2 (the Bernoulli line)", "u = 1/y^{2}")
-def bernoulli(student) -> None:
-    """student(x, u, d) -> du/dx for u = 1/y^2.
-
-    [EQ-BERNOULLI]
-    """
-    x = draw(5)
-    cases = [
-        {"x": x, "u": 0.3 + draw(5, seed=1).square(), "d": 16},
-        {"x": x, "u": (x.square() + 2) / (9 * x.square()), "d": 9},
-    ]
-    calls(student, lambda x, u, d: -2 / x * (u - 1 / d), *cases, slips=BERNOULLI, what="du/dx")
-
-
-def _slope(x: Tensor, u: Tensor, d: int) -> Tensor:
-    """y', the derivative before the substitution."""
-    y = u.rsqrt()
-    return y / x * (1 - y**2 / d)
-
-
-BERNOULLI = {
-    "that is the article's middle line: 1/u is y^2. Multiply y'/y^3 out again: "
-    "u itself remains.": lambda x, u, d: -2 / x * (1 / u - 1 / d),
-    "the sign is lost: the derivative of y^-2 is -2 y^-3 y'.": lambda x, u, d: 2 / x * (u - 1 / d),
-    "the exponent's factor 2 is missing: the derivative of y^-2 is -2 y^-3 y'.": (
-        lambda x, u, d: -(u - 1 / d) / x
-    ),
-    "1/D is missing: y^2/D times y^-2 leaves 1/D.": lambda x, u, d: -2 / x * u,
-    "1/D, not 1: the bracket of the equation is 1 - y^2/D.": lambda x, u, d: -2 / x * (u - 1),
-    "1/D, not D: the bracket of the equation is 1 - y^2/D.": lambda x, u, d: -2 / x * (u - d),
-    "that is the derivative of y^-2 by y: the chain rule multiplies it by y'.": (
-        lambda x, u, d: -2 * u**1.5
-    ),
-    "1/D, not 1/sqrt(D).": lambda x, u, d: -2 / x * (u - d**-0.5),
-    "1/D is subtracted: the bracket of the equation is 1 - y^2/D.": lambda x, u, d: (
-        -2 / x * (u + 1 / d)
-    ),
-    "divide by x, do not multiply.": lambda x, u, d: -2 * x * (u - 1 / d),
-    "the last term is 2/(D x): both terms of the bracket are divided by x.": lambda x, u, d: (
-        -2 / x * u + 2 / d
-    ),
-    "that is y', the derivative before the substitution.": _slope,
-    "that is y'/y^3: the chain rule gives -2 of it.": lambda x, u, d: (u - 1 / d) / x,
-    "x is missing: y' has the factor y/x.": lambda x, u, d: -2 * (u - 1 / d),
-    "y^2/D times y^-2 leaves 1/D: no u is left in the last term.": lambda x, u, d: (
-        -2 / x * (u - u / d)
-    ),
-    "all of y becomes u, also y^3: divide by y^3 first, as the chain rule does.": (
-        lambda x, u, d: -2 / x * (u - u**3 / d)
-    ),
-    "y^3 is not u^3, and the chain rule is missing: u' = -2 y^-3 y'.": (
-        lambda x, u, d: (u - u**3 / d) / x
-    ),
-    "the exponent -2 comes down as a factor: -2, not -1/2.": lambda x, u, d: -(u - 1 / d) / (2 * x),
-    "the exponent -2 comes down as a factor: -2, not 1/2.": lambda x, u, d: (u - 1 / d) / (2 * x),
-    "in the bracket of y' stands y^2, and y^2 is 1/u.": lambda x, u, d: -2 * u / x * (1 - u / d),
-    "y^-2 multiplies both terms of the bracket: u - 1/D.": lambda x, u, d: -2 / x * (1 - u / d),
-    "y^-3 y is y^-2, not y^-3: one power of u, no root.": lambda x, u, d: (
-        -2 * u**1.5 / x * (1 - 1 / u / d)
-    ),
-    "the chain rule gives -2 y^-3 y', not -2 y^-1 y'.": lambda x, u, d: -2 / x * (1 - 1 / u / d),
-}
-
-
 @exercise(
-    "Exercise 3 (backward, through log c)", r"y = \kappa x/\sqrt{x^{2} + c}", "log_c of shape (1,)"
+    "Exercise 2 (backward, through log c)", r"y = \kappa x/\sqrt{x^{2} + c}", "log_c of shape (1,)"
 )
 def backward_log(student) -> None:
     """student(dy, x, log_c, scale) -> (dx, dlog_c), log_c of shape (1,).
@@ -265,5 +201,62 @@ DLOG = {
     ).sum(),
     "x is missing: the derivative of x (x^2 + c)^(-1/2) in c keeps x.": lambda dy, x, c, s: (
         _sum(_by_c(dy, x, c, s) / x) * c
+    ),
+}
+
+
+@exercise("Exercise 3 (hand back the whole)", r"\sqrt{D c}/(x^{2} + c)", "which is 0 at 0")
+def whole(student) -> None:
+    """student(x, d, c) -> the curve whose slope is the size of RMSNorm's whole column."""
+    x = 20 * draw(7)
+    cases = [{"x": x, "d": 64, "c": 9.0}, {"x": 5 * draw(2, 3, seed=1), "d": 16, "c": 30.0}]
+    if isinstance(got := call(student, x=x, d=64, c=9.0), Tensor) and got.shape == x.shape:
+        away = got - _whole(x, 64, 9.0)
+        if away.abs().min() > 1e-3 and away.std() < 1e-9:
+            raise Slip("the slope is right; the curve has to be 0 at 0: take its value there off.")
+    calls(student, _whole, *cases, slips=WHOLES, what="the curve")
+
+
+def _whole(x: Tensor, d: int, c: float) -> Tensor:
+    return d**0.5 * torch.atan(x / c**0.5)
+
+
+WHOLES = {
+    "that is the slope itself; the curve is its integral.": lambda x, d, c: (
+        (d * c) ** 0.5 / (x.square() + c)
+    ),
+    "the factor sqrt(D) is missing.": lambda x, d, c: torch.atan(x / c**0.5),
+    "the factor is sqrt(D), not D.": lambda x, d, c: d * torch.atan(x / c**0.5),
+    "the chain rule brings 1/sqrt(c): the factor in front is sqrt(D), not sqrt(D c).": (
+        lambda x, d, c: (d * c) ** 0.5 * torch.atan(x / c**0.5)
+    ),
+    "the chain rule's 1/sqrt(c) counts once: the factor in front is sqrt(D).": lambda x, d, c: (
+        (d / c) ** 0.5 * torch.atan(x / c**0.5)
+    ),
+    "in the arctangent x is divided by sqrt(c), not by c.": lambda x, d, c: (
+        d**0.5 * torch.atan(x / c)
+    ),
+    "in the arctangent x is divided by sqrt(c).": lambda x, d, c: d**0.5 * torch.atan(x),
+    "x is divided by sqrt(c), not by sqrt(D): the squares of the others decide.": lambda x, d, c: (
+        d**0.5 * torch.atan(x / d**0.5)
+    ),
+    "the sign is turned: the curve rises.": lambda x, d, c: -_whole(x, d, c),
+    "that is step 1's curve: it has RMSNorm's slope, and not the whole.": lambda x, d, c: (
+        d**0.5 * x / (x.square() + c).sqrt()
+    ),
+    "tanh has the slope 1 - tanh^2; 1/(1 + u^2) belongs to another function.": lambda x, d, c: (
+        d**0.5 * torch.tanh(x / c**0.5)
+    ),
+    "the tangent is the inverse; its slope is 1 + tan^2.": lambda x, d, c: (
+        d**0.5 * torch.tan(x / c**0.5)
+    ),
+    "that has the slope 1/sqrt(1 + u^2), with a root; here is none.": lambda x, d, c: (
+        d**0.5 * torch.asinh(x / c**0.5)
+    ),
+    "the derivative of ln(x^2 + c) has a factor 2x; look for 1/(1 + u^2).": lambda x, d, c: (
+        (d * c) ** 0.5 * torch.log((x.square() + c) / c)
+    ),
+    "that is x times the slope; the slope is not constant, so integrate it.": lambda x, d, c: (
+        (d * c) ** 0.5 * x / (x.square() + c)
     ),
 }

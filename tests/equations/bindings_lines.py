@@ -662,8 +662,7 @@ def curve_of_64_numbers(draw):
     return there | separated | {"g": there["dx"] / (there["rho"] * there["dy"]), "A": 4.0}
 
 
-@lines("05 freeze", "06 derive-ode", "06 derive-bernoulli", "solutions/06 ex2", "06 ex2")
-@lines("06 remember")
+@lines("05 freeze", "06 derive-ode", "06 derive-bernoulli")
 @lines("lectures/05 The choice: ρ stands still")
 @lines("lectures/06 Bernoulli: a new unknown makes it linear")
 @lines("lectures/06 The curve: an inverse square root")
@@ -732,10 +731,17 @@ def level(draw):
     }
 
 
-@lines("06 ex3", "06 derive-gradient", "solutions/06 ex3")
+@lines("06 ex2", "06 derive-gradient", "solutions/06 ex2")
 def dyisru_number(draw):
     x, c, kappa = leaf(draw(1)[0]), leaf(1.7), 2.3
     return {"x": x, "c": c, "kappa": kappa, "y": kappa * x / (x**2 + c).sqrt()}
+
+
+@lines("06 whole-derive", "solutions/06 ex3")
+def whole_of_an_outlier(draw):
+    x, c = draw(1)[0], 1.7
+    rho = ((x**2 + c) / D) ** 0.5
+    return {"x": x, "c": c, "D": D, "rho": rho, "p": c / (x**2 + c), "u": x / c**0.5}
 
 
 @lines("06a derf-derive", "06a derf-why", "solutions/06a ex4")
