@@ -337,6 +337,13 @@ def _kernel_slips(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> dict[s
         "0 there.": output(
             lambda s: (s / 8 + eps).sqrt(), mean=x.sum(-1, keepdim=True) / 8, empty=3
         ),
+        "the mean divides by dim, not by BLOCK, and the empty lanes count: set x - mean to 0 "
+        "there.": output(mean=x.sum(-1, keepdim=True) / 8, empty=3),
+        "the variance divides by dim, not by BLOCK, and the empty lanes count: set x - mean to 0 "
+        "there.": output(lambda s: (s / 8 + eps).sqrt(), empty=3),
+        "the variance is that of x - mean: you sum the squares of x.": (
+            output(lambda s: (x.square().mean(-1, keepdim=True) + eps).sqrt())
+        ),
         "the variance divides by dim, not by dim - 1.": output(lambda s: (s / 4 + eps).sqrt()),
         "the variance is a mean: divide the sum by dim.": output(lambda s: (s + eps).sqrt()),
         "the mean is a mean: divide the sum by dim.": output(mean=x.sum(-1, keepdim=True)),

@@ -408,6 +408,23 @@ def unmasked(x, w, b, e):
     return norm(x, w, b, e, square=square)
 
 
+def mean_over_block_unmasked(x, w, b, e):
+    mean = x.float().sum(-1, keepdim=True) / block(x)
+    square = (x.float() - mean).square().sum(-1, keepdim=True)
+    square = square + (block(x) - x.shape[-1]) * mean.square()
+    return norm(x, w, b, e, mean=mean, square=square)
+
+
+def variance_over_block_unmasked(x, w, b, e):
+    mean, empty = x.float().mean(-1, keepdim=True), block(x) - x.shape[-1]
+    square = (x.float() - mean).square().sum(-1, keepdim=True) + empty * mean.square()
+    return norm(x, w, b, e, square=square, divide_by=block(x))
+
+
+def squares_of_x(x, w, b, e):
+    return norm(x, w, b, e, square=x.float().square().sum(-1, keepdim=True))
+
+
 def both_over_block_unmasked(x, w, b, e):
     mean = x.float().sum(-1, keepdim=True) / block(x)
     square = (x.float() - mean).square().sum(-1, keepdim=True)
@@ -455,6 +472,15 @@ KERNELS = {
         ),
         "mean and variance divide by dim, the row's length",
     ),
+    "mean over BLOCK, no mask": (
+        mean_over_block_unmasked,
+        "the mean divides by dim, not by BLOCK, and",
+    ),
+    "variance over BLOCK, no mask": (
+        variance_over_block_unmasked,
+        "the variance divides by dim, not by BLOCK, and",
+    ),
+    "squares of x": (squares_of_x, "the squares of x"),
     "both over BLOCK, no mask": (both_over_block_unmasked, "and the empty lanes count"),
     "variance over BLOCK": (
         lambda x, w, b, e: norm(x, w, b, e, divide_by=block(x)),
