@@ -1,21 +1,19 @@
-"""Checks of lesson 08a: measures of a run, a factor per layer, an order by pairs, coverage, Holm.
+"""Checks of lesson 08a: the measures of a run, Holm's correction, a family of intervals.
 
 Each table below maps what a check says to the wrong formula that earns it.
 """
 
 import math
 from collections.abc import Callable
-from itertools import combinations, pairwise, permutations
+from itertools import pairwise
 from statistics import mean, median
 
 import torch
 from torch import Tensor
 
-from normcourse import draw
 from normcourse.checks import intervals
 from normcourse.checks.probes import call, calls
-from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, exercise, expect, expect_all, parts
+from normcourse.checks.verdict import Slip, exercise, expect, parts
 from normcourse.measures import comparisons
 
 RUNS = [  # of the first, 360 are exactly 90 %; the second falls back after it was there
@@ -159,261 +157,6 @@ def measures(student) -> None:
     expect(never, 0.0, NEVER, "speed of a run that never gets there")
 
 
-def _grown(factor: Callable, exponent: Callable = lambda n, depth: depth - 1, start: int = 0):
-    """The size at `start` times so many factors: functions of the sizes n and the depth."""
-    return lambda n, depth: (n[start] * factor(n) ** exponent(n, depth)).item()
-
-
-def _rate(n: Tensor) -> Tensor:
-    return (n[-1] / n[0]) ** (1 / (len(n) - 1))
-
-
-PREDICTIONS = {
-    "layer 1 has passed no factor yet: depth - 1 factors, not depth.": _grown(
-        _rate, lambda n, depth: depth
-    ),
-    "L layers have L - 1 steps between them: of five layers the root is the fourth.": _grown(
-        lambda n: (n[-1] / n[0]) ** (1 / len(n))
-    ),
-    "factors multiply: take their geometric mean, not the arithmetic one.": _grown(
-        lambda n: (n[1:] / n[:-1]).mean()
-    ),
-    "that is a straight line; sizes shrink by a factor per layer.": lambda n, depth: (
-        n[0] + (n[-1] - n[0]) / (len(n) - 1) * (depth - 1)
-    ).item(),
-    "one pair of layers decides too much: take the factor from the first to the last.": _grown(
-        lambda n: n[-1] / n[-2]
-    ),
-    "the factor of the first two layers alone; take it from the first to the last.": _grown(
-        lambda n: n[1] / n[0]
-    ),
-    "the factor is upside down: last over first.": _grown(lambda n: 1 / _rate(n)),
-    "from the LAST layer only depth - L factors are left.": _grown(_rate, start=-1),
-    "from the LAST layer only depth - L factors are left, not depth.": _grown(
-        _rate, lambda n, depth: depth, start=-1
-    ),
-    "one pair of layers decides too much, the last; take the factor from the first to the last.": (
-        _grown(lambda n: n[-1] / n[-2], lambda n, depth: depth - len(n), start=-1)
-    ),
-    "that is the factor; now let it act.": lambda n, depth: _rate(n).item(),
-    "that is the ratio to layer 1; multiply by its size.": lambda n, depth: (
-        _rate(n) ** (depth - 1)
-    ).item(),
-    "the root is missing: that is the factor of all steps, taken at every one.": _grown(
-        lambda n: n[-1] / n[0]
-    ),
-}
-
-
-@exercise("Exercise 2 (a factor per layer)", "layers 1 to L")
-def extrapolate(student) -> None:
-    """student(sizes, depth): the size after layer depth, by the mean factor of the layers given."""
-    five = torch.tensor([0.8, 0.5, 0.2, 0.11, 0.06], dtype=torch.float64)
-    halves = 0.5 ** torch.arange(12, dtype=torch.float64)
-    cases = [{"sizes": five, "depth": 20}, {"sizes": halves, "depth": 21}]
-    right = _grown(_rate)
-    calls(student, right, *cases, slips=PREDICTIONS, what="the size", atol=0.0)
-
-
-CONFIRMED = "confirmed"
-CONTRADICTED = "contradicted"
-OPEN = "open"
-NAMES = ("dyt", "ln", "none", "rms")
-# number of the draws, names, seeds, t: each slip says another word in one of them at least, and no
-# end lies nearer to 0 than 0.02
-ORDERS = (
-    (2250, 4, 4, 3.182),
-    (1140, 4, 9, 2.306),
-    (130, 4, 6, 2.571),
-    (120, 3, 5, 2.776),
-)
-
-
-def _trial(number: int, names: int, seeds: int, t: float) -> dict:
-    """An order of so many names, and accuracies that rise and fall together from seed to seed."""
-    gaps = 1.2 * draw(names, seed=number)
-    shared = 2 * draw(seeds, seed=number + 1)
-    own = 0.8 * draw(names, seeds, seed=number + 2)
-    rows = 90 + gaps[:, None] + shared + own
-    order = draw(names, seed=number + 3).argsort().tolist()
-    return {
-        "order": [NAMES[place] for place in order],
-        "results": dict(zip(NAMES[:names], rows, strict=True)),
-        "t": t,
-    }
-
-
-def _half(a: Tensor, b: Tensor, t: float) -> float:
-    return intervals.half(a - b, t).item()
-
-
-def _word(mean: float, half: float) -> str:
-    if mean - half > 0:
-        return CONFIRMED
-    return CONTRADICTED if mean + half < 0 else OPEN
-
-
-def _judged(
-    order: list[str],
-    results: dict[str, Tensor],
-    t: float,
-    half: Callable = _half,
-    word: Callable = _word,
-) -> dict[tuple[str, str], str]:
-    found = {}
-    for first, second in combinations(order, 2):
-        a = results[first]
-        b = results[second]
-        found[first, second] = word((a - b).mean().item(), half(a, b, t))
-    return found
-
-
-BUILT_IN = intervals.built_in(seeds=(5, 6), ts=(2.571, 2.776, 3.182))
-HALF_WIDTHS = {  # of a and b, the results of two names, and t
-    message: lambda a, b, t, wrong=wrong: wrong(a - b, t).item()
-    for message, wrong in (intervals.HALVES | BUILT_IN).items()
-} | {
-    intervals.PAIRED: lambda a, b, t: intervals.unpaired(a, b, t).item(),
-    intervals.TO_EACH_SIDE: lambda a, b, t: _half(a, b, t) / 2,
-}
-WORDS = {
-    "a mean alone decides nothing: where the interval holds 0, the word is open.": (
-        lambda mean, half: CONFIRMED if mean > 0 else CONTRADICTED
-    ),
-    "the difference is first minus second: the two words are exchanged.": (
-        lambda mean, half: _word(-mean, half)
-    ),
-    "the order can be contradicted, too: look at the high end as well.": (
-        lambda mean, half: CONFIRMED if mean - half > 0 else OPEN
-    ),
-    "open is not all that can be said: where an interval lies on one side of 0, say which.": (
-        lambda mean, half: OPEN
-    ),
-    "what is not confirmed is not yet contradicted: between them lies open.": (
-        lambda mean, half: CONFIRMED if mean - half > 0 else CONTRADICTED
-    ),
-    "what is not contradicted is not yet confirmed: the WHOLE interval has to lie above 0.": (
-        lambda mean, half: CONTRADICTED if mean + half < 0 else CONFIRMED
-    ),
-}
-
-
-def _pairs(got, order: list[str]) -> None:
-    """Raise Slip unless got is a dict whose keys are the pairs of the order."""
-    if not isinstance(got, dict):
-        raise Slip(f"return a dict from each pair to a word, got {describe(got)}.")
-    want = set(combinations(order, 2))
-    turned = {pair[::-1] for pair in want}
-    keys = set(got)
-    if keys == set(pairwise(order)):
-        raise Slip("an order says something about every pair, not about neighbours alone.")
-    if want < keys <= set(permutations(order, 2)):
-        raise Slip("each pair once, as it stands in the order: (first, second).")
-    if keys & turned:
-        raise Slip("a pair stands as in the order you were given: (first, second).")
-    if keys != want:
-        raise Slip(
-            f"the keys are the {len(want)} pairs (first, second) of the names {order}, "
-            f"got {sorted(map(str, keys))}."
-        )
-    strange = [word for word in got.values() if word not in (CONFIRMED, CONTRADICTED, OPEN)]
-    if strange:
-        raise Slip(f'the words are "confirmed", "contradicted" and "open", got {strange[0]!r}.')
-
-
-@exercise("Exercise 3 (an order, pair by pair)", "above 0", "below 0")
-def judge(student) -> None:
-    """student(order, results, t): {(first, second): confirmed, contradicted or open}."""
-    cases = [_trial(*numbers) for numbers in ORDERS]
-    gots = []
-    for case in cases:
-        got = call(student, **case)
-        _pairs(got, case["order"])
-        gots += [got[pair] for pair in combinations(case["order"], 2)]
-    slips = {message: _words(cases, half=half) for message, half in HALF_WIDTHS.items()}
-    slips |= {message: _words(cases, word=word) for message, word in WORDS.items()}
-    expect_all(gots, _words(cases), slips, _intervals(cases), columns=1)
-
-
-def _words(cases: list[dict], **wrong) -> list[str]:
-    return [word for case in cases for word in _judged(**case, **wrong).values()]
-
-
-def _intervals(cases: list[dict]) -> list[str]:
-    """What is said of each pair before the student's word."""
-    said = []
-    for case in cases:
-        for first, second in combinations(case["order"], 2):
-            a, b = case["results"][first], case["results"][second]
-            middle = (a - b).mean().item()
-            half = _half(a, b, case["t"])
-            said.append(
-                f"the interval of {first} minus {second} goes from {middle - half:.2f} to "
-                f"{middle + half:.2f}; your word"
-            )
-    return said
-
-
-def _held(d: Tensor, t: float, truth: float, half: Callable = intervals.half) -> Tensor:
-    """(trials,): whether the interval, one a row of d, holds the truth."""
-    return (d.mean(-1) - truth).abs() < half(d, t)
-
-
-def _share(d: Tensor, t: float, truth: float, half: Callable = intervals.half) -> float:
-    return _held(d, t, truth, half).double().mean().item()
-
-
-COVERAGES = {  # d: the differences (trials, n)
-    message: lambda d, t, truth, wrong=wrong: _share(d, t, truth, wrong)
-    for message, wrong in intervals.HALVES.items()
-} | {
-    intervals.TO_EACH_SIDE: lambda d, t, truth: _share(d, t / 2, truth),
-    "that is the share that MISSES the truth.": lambda d, t, truth: 1 - _share(d, t, truth),
-    "the truth is an argument; it is not always 0.": lambda d, t, truth: _share(d, t, 0.0),
-    "n is the number of differences in a row, not the number of trials.": (
-        lambda d, t, truth: _share(d, t * (d.shape[-1] / len(d)) ** 0.5, truth)
-    ),
-    "each trial has a standard deviation of its own: that is one for all rows.": (
-        lambda d, t, truth: _share(d, t, truth, lambda d, t: t * d.std() / d.shape[-1] ** 0.5)
-    ),
-    "that is from the smallest to the largest difference; use the mean and t standard errors.": (
-        lambda d, t, truth: ((d.amin(-1) < truth) & (truth < d.amax(-1))).double().mean().item()
-    ),
-    "the interval is to hold the truth, not the single differences.": lambda d, t, truth: (
-        ((d - truth).abs() < intervals.half(d, t)[:, None]).double().mean().item()
-    ),
-    "return a share, from 0 to 1, not percent.": lambda d, t, truth: 100 * _share(d, t, truth),
-    "that is a count; divide by the number of trials.": (
-        lambda d, t, truth: _held(d, t, truth).double().sum().item()
-    ),
-    "that asks whether ALL intervals hold the truth; count them, and divide by their number.": (
-        lambda d, t, truth: float(_held(d, t, truth).all())
-    ),
-    "that asks whether ANY interval holds the truth; count them, and divide by their number.": (
-        lambda d, t, truth: float(_held(d, t, truth).any())
-    ),
-    "one interval for each trial: a trial is a row.": lambda d, t, truth: _share(d.T, t, truth),
-    "an interval has two ends: only one was compared.": lambda d, t, truth: (
-        (d.mean(-1) - truth < intervals.half(d, t)).double().mean().item()
-    ),
-}
-
-
-@exercise("Exercise 4 (the promise of an interval)")
-def coverage(student) -> None:
-    """student(d, t, truth): the share of the rows of d whose interval holds the truth."""
-    generator = torch.Generator().manual_seed(5)
-    many = torch.randn(200, 5, generator=generator, dtype=torch.float64)
-    few = torch.randn(150, 3, generator=generator, dtype=torch.float64)
-    wide = torch.randn(12, 40, generator=generator, dtype=torch.float64)
-    cases = [
-        {"d": 2 * many + 1, "t": 1.2, "truth": 0.6},
-        {"d": few, "t": 0.8, "truth": -0.3},
-        {"d": wide, "t": 2.0, "truth": 0.1},
-    ]
-    calls(student, _share, *cases, slips=COVERAGES, what="the share")
-
-
 def _in_order(p: Tensor, factors: Tensor) -> Tensor:
     """The probabilities times factors that go from the smallest to the largest, in p's order."""
     order = p.argsort(stable=True)
@@ -490,7 +233,7 @@ CORRECTIONS = {  # p: the probabilities
 }
 
 
-@exercise("Exercise 5 (many comparisons)")
+@exercise("Exercise 2 (many comparisons)")
 def holm(student) -> None:
     """student(p): Holm's corrected probabilities, in the order in which they came."""
     cases = [
@@ -500,3 +243,98 @@ def holm(student) -> None:
         {"p": torch.tensor([0.023, 0.02, 0.3, 0.022, 0.021], dtype=torch.float64)},
     ]
     calls(student, comparisons.holm, *cases, slips=CORRECTIONS)
+
+
+def _false(d: Tensor, t: float, half: Callable = intervals.half) -> Tensor:
+    """(families, k): whether the interval of each comparison leaves 0 out."""
+    return d.mean(-1).abs() > half(d, t)
+
+
+def _families(d: Tensor, t: float, half: Callable = intervals.half) -> float:
+    return _false(d, t, half).any(-1).double().mean().item()
+
+
+def _whole(d: Tensor, axes: int | tuple[int, ...]) -> Callable:
+    """A half-width with one standard deviation for all that lies along these axes."""
+    spread = d.std(axes, keepdim=True).flatten(1)
+    return lambda d, t: t * spread / d.shape[-1] ** 0.5
+
+
+def _share_alone(d: Tensor, t: float) -> float:
+    return _false(d, t).double().mean().item()
+
+
+FAMILIES = {  # d: the differences (families, k, n)
+    message: lambda d, t, wrong=wrong: _families(d, t, wrong)
+    for message, wrong in (
+        intervals.HALVES | intervals.built_in(seeds=(5, 10), ts=(2.262,))
+    ).items()
+} | {
+    intervals.TO_EACH_SIDE: lambda d, t: _families(d, t / 2),
+    "that is the share of the families WITHOUT a false finding.": lambda d, t: 1 - _families(d, t),
+    "that is the share of the single comparisons. In a family one false finding is enough: any(-1) "
+    "before the mean.": _share_alone,
+    "that asks whether ALL comparisons of a family leave 0 out; one is enough.": lambda d, t: (
+        _false(d, t).all(-1).double().mean().item()
+    ),
+    "an interval that HOLDS 0 is no false finding.": lambda d, t: (
+        (~_false(d, t)).any(-1).double().mean().item()
+    ),
+    "a mean far below 0 is a false finding, too: only one side was compared.": lambda d, t: (
+        (d.mean(-1) > intervals.half(d, t)).any(-1).double().mean().item()
+    ),
+    "a mean far above 0 is a false finding, too: only one side was compared.": lambda d, t: (
+        (-d.mean(-1) > intervals.half(d, t)).any(-1).double().mean().item()
+    ),
+    "that is how many false findings a family has on average; count the families that have one.": (
+        lambda d, t: _false(d, t).double().sum(-1).mean().item()
+    ),
+    "do not calculate it from the share of single comparisons: count the families.": lambda d, t: (
+        1 - (1 - _share_alone(d, t)) ** d.shape[1]
+    ),
+    "return a share, from 0 to 1, not percent.": lambda d, t: 100 * _families(d, t),
+    "that is a count; divide by the number of families.": lambda d, t: len(d) * _families(d, t),
+    "divide by the number of families, not by that of all comparisons.": lambda d, t: (
+        _families(d, t) / d.shape[1]
+    ),
+    "that goes through the families for each comparison; go through the comparisons of each "
+    "family: any(-1).": lambda d, t: _false(d, t).any(0).double().mean().item(),
+    "that is ANY false finding in all families together: any(-1), then the mean.": lambda d, t: (
+        float(_false(d, t).any())
+    ),
+    "n is the last axis: one interval for each comparison, over its seeds.": lambda d, t: _families(
+        d.transpose(1, 2), t
+    ),
+    "each comparison has an interval of its own; do not pool a family.": (
+        lambda d, t: _families(d.flatten(1)[:, None], t)
+    ),
+    "each comparison has a standard deviation of its own; that is one for the family.": (
+        lambda d, t: _families(d, t, _whole(d, (1, 2)))
+    ),
+    "each comparison has a standard deviation of its own; that is one for all.": lambda d, t: (
+        _families(d, t, _whole(d, (0, 1, 2)))
+    ),
+    "that is from the smallest to the largest difference; use the mean and t standard errors.": (
+        lambda d, t: ((d.amin(-1) > 0) | (d.amax(-1) < 0)).any(-1).double().mean().item()
+    ),
+    "the mean of all comparisons of a family says nothing about one of them.": lambda d, t: (
+        _families(d.mean(1, keepdim=True), t)
+    ),
+}
+
+
+@exercise("Exercise 3 (the promise of a family)")
+def family(student) -> None:
+    """student(d, t): the share of the families with an interval that leaves 0 out."""
+    generator = torch.Generator().manual_seed(8)
+
+    def draws(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    cases = [
+        {"d": draws(80, 3, 5), "t": 2.2},
+        {"d": 3 * draws(60, 7, 4), "t": 3.0},
+        {"d": draws(30, 2, 4), "t": 0.8},  # here some families have nothing but false findings
+        {"d": draws(50, 4, 9), "t": 1.9},
+    ]
+    calls(student, _families, *cases, slips=FAMILIES, what="the share")

@@ -15,7 +15,14 @@ from normcourse.measures.activations import (
     swish_slope,
     tanh_slope,
 )
-from normcourse.measures.comparisons import Paired, benjamini_hochberg, holm, paired
+from normcourse.measures.comparisons import (
+    Paired,
+    benjamini_hochberg,
+    holm,
+    paired,
+    sign_flip,
+    student_quantile,
+)
 from normcourse.measures.depth import (
     chain_bound,
     decay_rate,
@@ -125,12 +132,14 @@ __all__ = [
     "saturation_set",
     "sigmoid_slope",
     "sigmoid_thresholds",
+    "sign_flip",
     "similarity",
     "slopes",
     "softmax_entropy",
     "spectral_norm",
     "spectral_radius",
     "stable_rank",
+    "student_quantile",
     "swish",
     "swish_slope",
     "tanh_slope",

@@ -1,4 +1,4 @@
-"""How sure a comparison is: a paired interval, and corrections for many comparisons at once."""
+"""How sure a comparison is: a paired interval, a test by signs, corrections for many at once."""
 
 import math
 from typing import NamedTuple
@@ -6,6 +6,8 @@ from typing import NamedTuple
 import torch
 from scipy import special
 from torch import Tensor
+
+MOST_FLIPPED = 20  # differences: a million choices of signs
 
 
 class Paired(NamedTuple):
@@ -39,11 +41,46 @@ def paired(a: Tensor, b: Tensor, level: float = 0.95) -> Paired:
     freedom = len(differences) - 1
     mean = differences.mean().item()
     error = differences.std().item() / math.sqrt(len(differences))
-    half = special.stdtrit(freedom, (1 + level) / 2).item() * error
+    half = student_quantile(len(differences), level) * error
     if error == 0:
         return Paired(mean, mean, mean, 1.0 if mean == 0 else 0.0)
     p = 2 * special.stdtr(freedom, -abs(mean) / error).item()
     return Paired(mean, mean - half, mean + half, p)
+
+
+def student_quantile(n: int, level: float = 0.95) -> float:
+    """How many standard errors of the mean an interval of n differences reaches to each side.
+
+    Raises: ValueError (n below 2; level not in (0, 1)).
+    Source: Student 1908.
+    """
+    if n < 2 or not 0 < level < 1:
+        raise ValueError(
+            f"student_quantile needs at least 2 differences and 0 < level < 1, got {n}, {level}."
+        )
+    return special.stdtrit(n - 1, (1 + level) / 2).item()
+
+
+def sign_flip(d: Tensor) -> float:
+    """The share of all choices of signs whose sum lies as far from 0 as that of d (n,), or farther.
+
+    It is p if two equal contenders make differences that are as likely with the other sign,
+    whatever their distribution is; the least that it can be is 2 / 2^n. Sums that differ by
+    rounding alone count as equal.
+    Raises: ValueError (not a vector of 1 to 20 differences).
+    Source: Fisher 1935, The Design of Experiments, chapter III.
+    """
+    if d.dim() != 1 or not 1 <= len(d) <= MOST_FLIPPED:
+        raise ValueError(
+            f"sign_flip needs a vector of 1 to {MOST_FLIPPED} differences, got shape "
+            f"{tuple(d.shape)}. There are 2^n choices of signs."
+        )
+    sums = torch.zeros(1, dtype=torch.float64)
+    for difference in d.double():
+        sums = torch.cat([sums + difference, sums - difference])
+    farthest = d.double().abs().sum()
+    rounding = len(d) * torch.finfo(torch.float64).eps * farthest
+    return (sums.abs() >= sums[0].abs() - rounding).double().mean().item()
 
 
 def holm(p: Tensor) -> Tensor:

@@ -45,7 +45,6 @@ TOLERANCES = {
     # closer than expect: small results, whole numbers, arguments that must not change
     "probes._equal": ["atol=0", "rtol=0"],
     "published_speed.backward_bytes": ["rtol=1e-12"],
-    "run_measures.extrapolate": ["atol=0.0"],
     # a median of disturbed times; whether a norm of one's own is known, or has one scale
     "cuda_timing.stopwatch": ["atol=0.0", "rtol=0.01"],
     "why_normalize._not_known": ["atol=0.001 * factor.abs().item()", "rtol=0.001"],

@@ -1,6 +1,7 @@
 """Intervals and corrections: against scipy's, and against what they promise."""
 
 import importlib
+import itertools
 import math
 
 import pytest
@@ -36,6 +37,42 @@ def test_five_seeds_hold_the_mean_in_95_of_100_trials():
     draws = torch.randn(4000, 5, generator=torch.Generator().manual_seed(0))
     held = [low < 0 < high for _, low, high, _ in (measures.paired(d, 0 * d) for d in draws)]
     assert abs(sum(held) / 4000 - 0.95) < 3 * math.sqrt(0.95 * 0.05 / 4000)
+
+
+def test_the_quantile_is_scipys(stats):
+    for n, level in ((2, 0.95), (5, 0.9), (10, 1 - 0.05 / 96)):
+        want = stats.t.ppf((1 + level) / 2, n - 1)
+        assert_close(measures.student_quantile(n, level), float(want))
+
+
+@pytest.mark.parametrize(
+    "d, share",
+    [
+        ([3, 1, 2], 2 / 8),  # all of one sign
+        ([-3, 1, -2], 4 / 8),  # 4 is the size of ±(3 - 1 + 2), 6 that of ±(3 + 1 + 2)
+        ([0.3, -0.1, -0.2], 1),  # its sum is 0, up to rounding
+        ([0, 0], 1),
+        ([5], 1),
+    ],
+)
+def test_signs_by_hand(d, share):
+    assert measures.sign_flip(torch.tensor(d, dtype=torch.float64)) == share
+
+
+def test_signs_are_scipys_permutation_test(stats):
+    for n in (4, 9, 12):
+        d = draw(n, seed=n) + 0.4
+        found = stats.permutation_test((d.numpy(),), sum, permutation_type="samples")
+        assert_close(measures.sign_flip(d), float(found.pvalue))
+
+
+def test_the_signs_promise_holds_for_every_symmetric_distribution():
+    """Of all choices of signs at most a share x has p at most x: counted, for draws of any kind."""
+    for d in (draw(6), draw(6) ** 3, torch.ones(6), torch.tensor([8.0, 4, 2, 1, 1, 1])):
+        signs = itertools.product((1.0, -1.0), repeat=6)
+        p = torch.tensor([measures.sign_flip(torch.tensor(s) * d) for s in signs])
+        for x in p.unique():
+            assert (p <= x).double().mean() <= x
 
 
 CASES = [[0.01, 0.04, 0.03, 0.005], [0.5, 0.5, 0.9], [0.2], [0.001] * 5 + [1.0, 0.02, 0.049]]
@@ -75,6 +112,11 @@ BAD = {
     "lengths": (lambda: measures.paired(draw(3), draw(4)), "one result a seed"),
     "one seed": (lambda: measures.paired(draw(1), draw(1)), "at least 2"),
     "level": (lambda: measures.paired(draw(3), draw(3), 95), "level 95"),
+    "one difference": (lambda: measures.student_quantile(1), "at least 2"),
+    "percent": (lambda: measures.student_quantile(5, 95), "0 < level < 1"),
+    "no differences": (lambda: measures.sign_flip(torch.zeros(0)), "1 to 20"),
+    "too many": (lambda: measures.sign_flip(torch.zeros(21)), "1 to 20"),
+    "a table": (lambda: measures.sign_flip(torch.zeros(2, 3)), "shape (2, 3)"),
     "not probabilities": (lambda: measures.holm(torch.tensor([0.1, 2.0])), "from 0 to 1"),
     "a matrix": (lambda: measures.benjamini_hochberg(torch.zeros(2, 2)), "shape (2, 2)"),
 }

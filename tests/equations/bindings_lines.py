@@ -24,7 +24,6 @@ SMALL = 1e-3  # what is small beside 1: a step whose square is left out, or its 
 # Displayed formulas that are not evaluated: cell -> how the formula begins -> why.
 NOT_EVALUATED = {
     "08 interval-derive": {r"\left\lvert \frac{(m - \mu)": "holds with probability 0.95"},
-    "08a interval-derive": {r"\left\lvert \frac{(\hat{\mu}": "holds in 95 % of the trials"},
 }
 # Within lines: what a letter is set to, where one would take it for a statement.
 SETTINGS = {
@@ -397,14 +396,6 @@ def fixup_of_two_layers(draw):
     return {"K": 15, "m": 2, "r": 15 ** (-1 / 2)}
 
 
-@lines("08a interval-derive")
-def measured_differences(draw):
-    values = draw(3)
-    draws = torch.stack([torch.stack(each) for each in itertools.product(values, repeat=3)]).T
-    moments = {"mu": values.mean(), "sigma": values.std(correction=0)}
-    return moments | {"hatmu": draws.mean(0), "F": 3, "E()": average}
-
-
 # Activations
 
 
@@ -565,30 +556,9 @@ def weight_norm(draw):
     return {"v": v, "g": g, "h": h, "ell": ell, "W": weights, "w": v / ell}
 
 
-@lines("08a stability-derive")
-def parabola(draw):
-    a, e, eta, steps = 1.3, draw(1)[0], 0.5, 6
-    gradients = [a * e]
-    for _ in range(steps - 1):
-        gradients.append(gradients[-1] * (1 - eta * a))
-    n = torch.stack(gradients).abs()
-    r = abs(1 - eta * a)
-    run = {"n": n, "S": n.mean() / n[0], "T": steps, "r": r, "dots": r**3 + r**4}
-    return {"a": a, "e": e, "eta": eta} | run
-
-
-@lines("08a factor-derive")
-def layer_factors(draw):
-    n = positive(draw, 6)
-    n = {k: n[k] for k in range(6)}
-    factors = torch.stack([n[k - 1] / n[k] for k in range(1, 6)])
-    mean = factors.log().mean().exp()
-    return {"n": n, "lambda[]": factors, "lambda": mean, "K": 5, "cdots": factors[2] * factors[3]}
-
-
 @lines("08a holm-derive")
 def holm(draw):
-    return {"M": 3, "N": 8}
+    return {"u": 3, "k": 8}
 
 
 @lines("07 roof-why")

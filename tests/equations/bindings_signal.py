@@ -266,15 +266,15 @@ def paired(draw):
 def run_stability(draw):
     norms = draw(6).abs() + 0.1
     found = measures.run_stability(norms)
-    return {"n": norms, "S": found.mean, "P": found.peak, "T": 6}
+    return {"g": norms, "S": found.mean, "P": found.peak, "T": 6}
 
 
 @bind("EQ-RUN-SPEED")
 def run_speed(draw):
-    def case(accuracies, steps, k):
+    def case(accuracies, steps, c):
         speed = measures.run_speed(accuracies, steps)
-        symbols = {"V": speed, "k": k, "tau": 0.9, "T": len(steps), "step": is_positive}
-        return symbols | {"a": number(accuracies), "s": number(steps)}
+        symbols = {"V": speed, "c": c, "tau": 0.9, "J": len(steps), "step": is_positive}
+        return symbols | {"a": number(accuracies), "t": number(steps)}
 
     return [case([0.2, 0.5, 0.91, 0.4, 0.95], [2, 3, 5, 8, 9], 3), case([0.9, 0.1], [4, 7], 1)]
 

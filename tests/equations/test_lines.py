@@ -29,7 +29,7 @@ PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("05 derive-solution", r"= \frac{x}{\rho} + C", r"= -\frac{x}{\rho} + C", BLOCK),
     ("06 derive-bernoulli", r"v = \frac{x^{2}}{D} + C", r"v = \frac{x^{2}}{D} - C", BLOCK),
     ("06a plain-why", r"= \frac{1}{18}", r"= \frac{1}{16}", BLOCK),
-    ("08a holm-derive", r"M \cdot \frac{0.05}{M}", r"M + \frac{0.05}{M}", BLOCK),
+    ("08a holm-derive", r"u \cdot \frac{0.05}{u}", r"u + \frac{0.05}{u}", BLOCK),
     ("04 failure-why", r"\frac{w_{i}}{r} \left( \frac", r"\frac{1}{r} \left( w_{i} \frac", BLOCK),
     ("03 derive-variance", r"= x_{j}^{2} - 2 \mu", r"= x_{j}^{2} + 2 \mu", LINE),
     ("03 derive-variance", r"$\sigma^{2} = q - \mu", r"$\sigma^{2} = q + \mu", LINE),
