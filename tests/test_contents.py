@@ -28,14 +28,18 @@ def test_the_pages_that_people_edit_are_all_counted():
 
 def changes(before, now):
     """What is another line, each with the notebook that it belongs to."""
-    faults = []
-    place = ""
-    for line in difflib.ndiff(before.splitlines(), now.splitlines()):
-        if line.endswith(".ipynb"):
-            place = line[2:]
-        if line.startswith(("- ", "+ ")):
-            faults.append(f"{place} {'has lost' if line[0] == '-' else 'now has'} {line[2:]!r}")
-    return faults
+    old, new = by_notebook(before), by_notebook(now)
+    return [
+        f"{place} {'has lost' if line[0] == '-' else 'now has'} {line[2:]!r}"
+        for place in old | new  # each alone: in the whole file ndiff takes frequent lines for junk
+        for line in difflib.ndiff(old.get(place, []), new.get(place, []))
+        if line.startswith(("- ", "+ "))
+    ]
+
+
+def by_notebook(text):
+    blocks = (block.splitlines() for block in text.strip().split("\n\n"))
+    return {place: cells for place, *cells in blocks}
 
 
 def test_no_notebook_has_lost_or_moved_a_cell_or_a_tag():
