@@ -264,11 +264,20 @@ def used_by(student: Callable, **arguments) -> set[str]:
 
 
 class _Watch(TorchFunctionMode):
-    """Collects in `used` the names of what is called."""
+    """Collects in `used` the names of what is called; what is compiled runs as it is written."""
 
     def __init__(self) -> None:
         super().__init__()
         self.used: set[str] = set()
+
+    def __enter__(self):
+        self.stance = torch.compiler.set_stance("force_eager")  # dynamo cannot trace _is_inside
+        self.stance.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        self.stance.__exit__(*error)
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         name = getattr(function, "__name__", "")
