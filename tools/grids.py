@@ -502,3 +502,26 @@ def lines(
 FAR = [*LINES[:2], *LINES[4:]]  # gains of 1, and those that are farthest from it
 GRIDS["published"] = lines({}, 100, [1e-2, 1e-1, 3e-1, 1.0], STARTS_A_RATE, LINES)
 GRIDS["published_wide"] = lines({"width": 128}, 100, [1e-1, 3e-1], FIVE, FAR)
+
+# Lesson 03b: which gains does weight decay pull? Norms on both sides of each branch, and a last one
+DECAY = [f"decay_{which}" for which in (*training.DECAYED, "offset")]
+BOTH_SIDES = {"build": "residual_mlp", "depth": 4, "width": 32, "placement": "sandwich"}
+BY_ADAMW = ADAM | {"optimizer": "adamw", "steps": 400, "evaluate_every": 400, "weight_decay": 1.0}
+DECAYING: dict[str, tuple[dict, dict]] = {
+    "": ({}, {}),
+    "_weak": ({}, {"weight_decay": 0.1}),
+    "_strong": ({}, {"weight_decay": 3.0}),
+    "_strongest": ({}, {"weight_decay": 10.0}),
+    "_narrow": ({"width": 16}, {}),
+    "_wide": ({"width": 64}, {}),
+    "_long": ({}, {"steps": 1600, "evaluate_every": 1600}),
+}
+for name, (model, train) in DECAYING.items():
+    GRIDS[f"decay{name}"] = grid(
+        DECAY,
+        BOTH_SIDES | model,
+        BY_ADAMW | train,
+        rates=[1e-2] if name else [1e-3, 3e-3, 1e-2, 3e-2, 1e-1],
+        tuning_seeds=FIVE,
+        seeds=[],
+    )

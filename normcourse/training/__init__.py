@@ -1,13 +1,14 @@
 """What the lessons train: real data in the box, small models with a pluggable norm, one loop.
 
 The capstone's grid is built from the same parts: `trial` does one of its runs, `load_record` reads
-the rest. From the ground up: data, models -> streams -> contenders, looks, stacked -> loop,
+the rest. From the ground up: data, models -> decay, streams -> contenders, looks, stacked -> loop,
 records, swaps -> trials.
 """
 
 from normcourse.jsonfile import RecordError
 from normcourse.training.contenders import CONTENDERS, MODELS, build
 from normcourse.training.data import Data, digits
+from normcourse.training.decay import DECAYED, decay_groups, gains_by_place
 from normcourse.training.looks import accuracy, by_depth
 from normcourse.training.loop import OPTIMIZERS, Record, train
 from normcourse.training.models import (
@@ -32,6 +33,7 @@ from normcourse.training.trials import all_runs, same_verdict, trial
 
 __all__ = [
     "CONTENDERS",
+    "DECAYED",
     "MODELS",
     "NUDGE",
     "OPTIMIZERS",
@@ -51,8 +53,10 @@ __all__ = [
     "build",
     "by_depth",
     "cnn",
+    "decay_groups",
     "digits",
     "doubly_stochastic",
+    "gains_by_place",
     "load_record",
     "mlp",
     "nudged",

@@ -12,7 +12,7 @@ from torch.nn.utils import parametrizations
 from normcourse.training.models import Norm, cnn, mlp, residual_mlp, transformer
 from normcourse.training.published import PublishedRMSNorm
 from normcourse.training.streams import streams_mlp
-from normlib import layers
+from normlib import functional, layers
 
 MODELS = {build.__name__: build for build in (mlp, residual_mlp, cnn, transformer, streams_mlp)}
 GROUPS = 4
@@ -32,6 +32,7 @@ class Contender:
     skip_init: bool = False  # no norm, each branch times a number that starts at 0: blocks only
     fixup: bool = False  # no norm, Fixup's branches and start: residual_mlp only
     from_slope: Callable[[float], Norm] | None = None  # the same curve with another slope at 0
+    decayed: str = "matrices"  # what weight decay pulls, where a grid trains with it
 
 
 def _dyt(slope: float, scale: float | str) -> Norm:
@@ -103,6 +104,21 @@ def _gains(width: int, top: float) -> Tensor:
     return torch.linspace(top / 5, top, width)
 
 
+class OffsetRMSNorm(nn.Module):
+    """RMSNorm that stores its gain as an offset from 1: weight (width,), zeros.
+
+    [EQ-RMS]
+    """
+
+    def __init__(self, width: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.rms_norm(x, x.shape[-1:], 1 + self.weight, self.eps)
+
+
 def _softcap(width: int) -> nn.Module:
     """functional.softcap as a layer: DyT with alpha 1 and scale CAP that learns nothing."""
     return layers.DyT(width, 1.0, CAP, bias=False).requires_grad_(False)
@@ -113,6 +129,7 @@ _layer_norm = Contender("eps 1e-5", partial(layers.LayerNorm, eps=1e-5))
 _rms_rows = partial(layers.RMSNorm, eps=1e-5)
 _group_rows = partial(layers.GroupNorm, GROUPS)
 _group_norm = Contender(f"{GROUPS} groups, eps 1e-5", _group_rows, flat=True, images=_group_rows)
+_decays = partial(Contender, rows=_rms_rows)
 _dyt_1 = partial(_dyt, scale=1.0)
 _dyisru_1 = partial(_dyisru, scale=1.0)
 _dyt_sqrt_d = partial(_dyt, scale="sqrt_d")
@@ -131,6 +148,16 @@ CONTENDERS = {
     "published": Contender("eps 1e-5, claim A154's wrong gradient", _published(None)),
     "published_to_2.5": Contender("the same, gains from 0.5 to 2.5", _published(2.5)),
     "published_to_5": Contender("the same, gains from 1 to 5", _published(5.0)),
+    # lesson 03b: which gains decay pulls, beside the weights
+    "decay_nothing": _decays("eps 1e-5, nothing decays", decayed="nothing"),
+    "decay_matrices": _decays("eps 1e-5, no gain decays", decayed="matrices"),
+    "decay_input": _decays("eps 1e-5, gains before a branch decay", decayed="input"),
+    "decay_output": _decays("eps 1e-5, gains behind a branch decay", decayed="output"),
+    "decay_last": _decays("eps 1e-5, the last norm's gains decay", decayed="last"),
+    "decay_gains": _decays("eps 1e-5, all gains decay", decayed="gains"),
+    "decay_offset": Contender(
+        "eps 1e-5, gains stored as offsets from 1, and all decay", OffsetRMSNorm, decayed="gains"
+    ),
     "centring": Contender("each row minus its mean, learns nothing", _centring),
     "group_norm": _group_norm,
     "weight_norm": Contender("g = ||v||: the same function as none", weights=True),

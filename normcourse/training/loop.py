@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from normcourse.training.data import Data
+from normcourse.training.decay import decay_groups
 from normcourse.training.looks import accuracy
 
-OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
 
 @dataclass
@@ -43,17 +44,21 @@ def train(
     seed: int = 0,
     evaluate_every: int | None = None,
     clip: float | None = None,
+    weight_decay: float = 0.0,
+    decayed: str = "matrices",
     watch: Callable[[nn.Module], object] | None = None,
     name: str = "",
 ) -> Record:
     """Minimize the cross-entropy on shuffled batches; the model is changed in place.
 
     Args:
-        optimizer: "sgd" (no momentum) or "adam".
+        optimizer: "sgd" (no momentum), "adam" or "adamw".
         warmup: steps over which the learning rate rises linearly to lr.
         seed: of the order of the batches only; a model is seeded where it is built.
         evaluate_every: steps between two looks at the validation accuracy; None looks at the end.
         clip: a longer gradient, of all parameters together, is shortened to this length.
+        weight_decay, decayed: what is pulled to 0, and how strongly: decay_groups. "sgd" and "adam"
+            add it to the gradient, "adamw" takes it from the weights.
         watch: called after each backward pass and before the clipping; what it returns is kept in
             the record.
     Returns: the record. A loss that is not finite ends the run, with diverged True.
@@ -61,7 +66,7 @@ def train(
         length to clip at that is not above 0).
     """
     _check(optimizer, batch_size, len(data.train_y), clip)
-    update = OPTIMIZERS[optimizer](model.parameters(), lr=lr)
+    update = OPTIMIZERS[optimizer](decay_groups(model, weight_decay, decayed), lr=lr)
     record = Record(name, seed, lr, batch_size)
     batches = _batches(data, batch_size, torch.Generator().manual_seed(seed))
     model.train()

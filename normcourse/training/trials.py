@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from normcourse.training.contenders import build
+from normcourse.training.contenders import CONTENDERS, build
 from normcourse.training.data import Data, digits
 from normcourse.training.looks import accuracy, by_depth, gradient_norm
 from normcourse.training.loop import Record, train
@@ -51,7 +51,15 @@ def trial(grid: Grid, cell: Cell, data: Data | None = None) -> Run:
         nudge(model, int(cell.value), cell.seed)
     probe = (data.train_x[:PROBE], data.train_y[:PROBE])
     start = by_depth(model, *probe)
-    record = train(model, data, lr=cell.lr, seed=cell.seed, watch=gradient_norm, **arguments.train)
+    record = train(
+        model,
+        data,
+        lr=cell.lr,
+        seed=cell.seed,
+        watch=gradient_norm,
+        decayed=CONTENDERS[cell.norm].decayed,
+        **arguments.train,
+    )
     if cell.phase == SWAP and cell.value is not None:
         model = swapped(model, data.train_x[:PICTURES], SWAP_NAMES[int(cell.value)])
     kept = _numbers(record, model, data)

@@ -1,6 +1,7 @@
 """Bindings of identities, bounds and measures."""
 
 import functools
+import math
 import operator
 
 import torch
@@ -250,3 +251,53 @@ def gd_rate(draw):
         *(descend(curvature, draw(3), rate) for rate in (0.1, 0.5, 0.9)),
         descend(curvature, slowest, 2 / 2.2),
     ]
+
+
+# Weight decay
+
+
+@bind("EQ-SCALE-FREE")
+def scale_free(draw):
+    w, inputs, c = draw(12), draw(5, 3), 2.5
+
+    def gradient(weights):
+        leaf = weights.clone().requires_grad_()
+        hidden = RMS(inputs @ leaf.view(D, 3).T, eps=0.0)
+        return torch.autograd.grad((hidden**3).sum(), leaf)[0]
+
+    return {"w": w, "g": gradient(w), "tildeg": gradient(c * w), "c": c, "n": 12}
+
+
+def balanced(growth, decay):
+    """The length at which what a step adds to its square is what decay takes, by halving."""
+    low, high = 1e-6, 1e6
+    for _ in range(200):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if growth(middle) > decay(middle) else (low, middle)
+    return middle
+
+
+@bind("EQ-EQUILIBRIUM")
+def equilibrium(draw):
+    eta, decay, a = 3e-6, 2e-7, 1.7
+
+    def taken(length):  # of the squared length, by (1 - eta decay)^2
+        return (2 * eta * decay - (eta * decay) ** 2) * length**2
+
+    length = balanced(lambda length: (eta * a / length) ** 2, taken)
+    angle = math.atan2(eta * a / length, length)
+    return {"ell": length, "eta": eta, "a": a, "lambda": decay, "varphi": angle}
+
+
+@bind("EQ-EQUILIBRIUM-ADAM")
+def equilibrium_adam(draw):
+    eta, decay, a, n = 3e-6, 2e-7, 1.7, 12
+
+    def taken(length, size):  # size: what one number of the decay is divided by
+        return (2 * eta * decay / size - (eta * decay / size) ** 2) * length**2
+
+    lengths = {
+        "ell_AdamW": balanced(lambda _: eta**2 * n, lambda ell: taken(ell, 1.0)),
+        "ell_Adam": balanced(lambda _: eta**2 * n, lambda ell: taken(ell, a / (ell * n**0.5))),
+    }
+    return lengths | {"eta": eta, "a": a, "lambda": decay, "n": n}

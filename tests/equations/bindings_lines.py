@@ -15,6 +15,7 @@ import itertools
 import math
 
 import torch
+import torch.nn.functional as F
 
 CELLS = {}  # cell -> its bindings
 D = 4  # the numbers of a row
@@ -523,6 +524,27 @@ def linear_layer(draw):
 @lines("03a ex3")
 def reader(draw):
     return {"R": draw(3, D), "hatx": draw(D), "w": draw(D), "beta": draw(D)}
+
+
+@lines("03b length-derive")
+def grown_and_decayed(draw):
+    eta, decay, a = 0.05, SMALL / 0.05, 1.7
+    ell = (eta * a**2 / (2 * decay)) ** 0.25
+    w = ell * F.normalize(draw(D), dim=0)
+    across = draw(D)
+    across = F.normalize(across - (across @ w) * w / ell**2, dim=0)
+    grown = (w - eta * a / ell * across).norm()
+    return {"eta": eta, "lambda": decay, "a": a, "ell": ell, "ell_grown": grown}
+
+
+@lines("03b adam-derive")
+def adams_balance(draw):
+    eta, decay, a, n = 0.05, 0.3, 1.7, 12
+    lengths = {
+        "ell_AdamW": (eta * n / (2 * decay)) ** 0.5,
+        "ell_Adam": (eta * a * n**0.5 / (2 * decay)) ** (1 / 3),
+    }
+    return lengths | {"eta": eta, "lambda": decay, "a": a, "n": n}
 
 
 @lines("01a fold-derive")

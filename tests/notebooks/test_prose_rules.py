@@ -90,7 +90,7 @@ FAULTS = [  # the rule, the cell, what is there, what is planted
     ("numbers_in_prose", "ex1", "300", "301"),  # a number in an exercise's question
     ("references", "why", "lesson 07", "lesson 09"),
     ("references", "why", "[lesson 02]", "[lesson 03]"),
-    ("references", "why", "[03a]", "[03b]"),
+    ("references", "why", "[03a]", "[03c]"),
     ("references", "why", "[A37]", "[A38]"),
     ("references_to_other_lessons", "why", "lesson 03, step 1", "lesson 03, step 99"),
     ("references_to_other_lessons", "why", "lesson 03, step 1", "lesson 02's exercise 99"),
