@@ -12,7 +12,7 @@ from torch.nn.utils import parametrizations
 from normcourse.training.models import Norm, cnn, mlp, residual_mlp, transformer
 from normcourse.training.published import PublishedRMSNorm
 from normcourse.training.streams import streams_mlp
-from normlib import functional, layers
+from normlib import layers
 
 MODELS = {build.__name__: build for build in (mlp, residual_mlp, cnn, transformer, streams_mlp)}
 GROUPS = 4
@@ -112,11 +112,11 @@ class OffsetRMSNorm(nn.Module):
 
     def __init__(self, width: int, eps: float = 1e-5) -> None:
         super().__init__()
-        self.eps = eps
+        self.norm = layers.RMSNorm(width, eps=eps, elementwise_affine=False)
         self.weight = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.rms_norm(x, x.shape[-1:], 1 + self.weight, self.eps)
+        return self.norm(x) * (1 + self.weight)
 
 
 def _softcap(width: int) -> nn.Module:
