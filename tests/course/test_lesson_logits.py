@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from normcourse import draw
+from tests.course.lesson_tables import each
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
@@ -23,11 +24,7 @@ KINDS = {
     "SGD": {"kind": torch.optim.SGD, "rate": 1.0},
     "other problems": {},
 }
-# make test runs the lesson's own kind; the others are for make test-portable
-EACH = [
-    pytest.param(kind, marks=[] if kind == "as in the lesson" else pytest.mark.slow)
-    for kind in KINDS
-]
+EACH = each(KINDS)
 # in how many of five problems cap 3 is overrun, at least and at most
 OVERRUN = {
     24: {"rate 0.003": (0, 0), "half the width": (0, 0)},
