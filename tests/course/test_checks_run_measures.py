@@ -359,6 +359,18 @@ FAMILIES = {
         lambda d, t: of_all(d.mean(-1).abs() / d.std(-1) * 10**0.5, t),
         "not always 10",
     ),
+    "sizes before the mean": (
+        lambda d, t: of_all(d.abs().mean(-1) / d.std(-1) * d.shape[-1] ** 0.5, t),
+        "differences of both signs cancel",
+    ),
+    "root of k": (
+        lambda d, t: of_all(d.mean(-1).abs() / d.std(-1) * d.shape[1] ** 0.5, t),
+        "divides by the root of k",
+    ),
+    "the first comparison": (
+        lambda d, t: left_out(d[:, 0], t).double().mean(),
+        "looks at the first alone",
+    ),
     "a table": (left_out, "expected a number"),
     "in place": (lambda d, t: at_least_one(left_out(d.mul_(2), t)), "changed in place"),
 }
