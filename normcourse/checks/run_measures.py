@@ -264,77 +264,73 @@ def _share_alone(d: Tensor, t: float) -> float:
     return _false(d, t).double().mean().item()
 
 
-FAMILIES = (
-    {  # d: the differences (families, k, n)
-        message: lambda d, t, wrong=wrong: _families(d, t, wrong)
-        for message, wrong in (
-            intervals.HALVES | intervals.built_in(seeds=(5, 10), ts=(2.262,))
-        ).items()
-    }
-    | {
-        intervals.TO_EACH_SIDE: lambda d, t: _families(d, t / 2),
-        "that is the share of the families WITHOUT a false finding.": lambda d, t: (
-            1 - _families(d, t)
-        ),
-        "that is the share of the single comparisons. In a family one false finding is enough: any(-1) "
-        "before the mean.": _share_alone,
-        "that asks whether ALL comparisons of a family leave 0 out; one is enough.": lambda d, t: (
-            _false(d, t).all(-1).double().mean().item()
-        ),
-        "an interval that HOLDS 0 is no false finding.": lambda d, t: (
-            (~_false(d, t)).any(-1).double().mean().item()
-        ),
-        "a mean far below 0 is a false finding, too: only one side was compared.": lambda d, t: (
-            (d.mean(-1) > intervals.half(d, t)).any(-1).double().mean().item()
-        ),
-        "a mean far above 0 is a false finding, too: only one side was compared.": lambda d, t: (
-            (-d.mean(-1) > intervals.half(d, t)).any(-1).double().mean().item()
-        ),
-        "that is how many false findings a family has on average; count the families that have one.": (
-            lambda d, t: _false(d, t).double().sum(-1).mean().item()
-        ),
-        "do not calculate it from the share of single comparisons: count the families.": lambda d, t: (
-            1 - (1 - _share_alone(d, t)) ** d.shape[1]
-        ),
-        "return a share, from 0 to 1, not percent.": lambda d, t: 100 * _families(d, t),
-        "that is a count; divide by the number of families.": lambda d, t: len(d) * _families(d, t),
-        "divide by the number of families, not by that of all comparisons.": lambda d, t: (
-            _families(d, t) / d.shape[1]
-        ),
-        "that goes through the families for each comparison; go through the comparisons of each "
-        "family: any(-1).": lambda d, t: _false(d, t).any(0).double().mean().item(),
-        "that is ANY false finding in all families together: any(-1), then the mean.": lambda d, t: (
-            float(_false(d, t).any())
-        ),
-        "n is the last axis: one interval for each comparison, over its seeds.": lambda d, t: (
-            _families(d.transpose(1, 2), t)
-        ),
-        "each comparison has an interval of its own; do not pool a family.": (
-            lambda d, t: _families(d.flatten(1)[:, None], t)
-        ),
-        "each comparison has a standard deviation of its own; that is one for the family.": (
-            lambda d, t: _families(d, t, _whole(d, (1, 2)))
-        ),
-        "each comparison has a standard deviation of its own; that is one for all.": lambda d, t: (
-            _families(d, t, _whole(d, (0, 1, 2)))
-        ),
-        "that is from the smallest to the largest difference; use the mean and t standard errors.": (
-            lambda d, t: ((d.amin(-1) > 0) | (d.amax(-1) < 0)).any(-1).double().mean().item()
-        ),
-        "first the mean, then its size: differences of both signs cancel.": lambda d, t: (
-            (d.abs().mean(-1) > intervals.half(d, t)).any(-1).double().mean().item()
-        ),
-        "n is the size of the last axis; yours divides by the root of k.": lambda d, t: _families(
-            d, t * (d.shape[-1] / d.shape[1]) ** 0.5
-        ),
-        "each family has k comparisons; yours looks at the first alone.": lambda d, t: _families(
-            d[:, :1], t
-        ),
-        "the mean of all comparisons of a family says nothing about one of them.": lambda d, t: (
-            _families(d.mean(1, keepdim=True), t)
-        ),
-    }
-)
+WIDTHS_OF_A_FAMILY = {  # d: the differences (families, k, n)
+    message: lambda d, t, wrong=wrong: _families(d, t, wrong)
+    for message, wrong in (
+        intervals.HALVES | intervals.built_in(seeds=(5, 10), ts=(2.262,))
+    ).items()
+}
+FAMILIES = {
+    intervals.TO_EACH_SIDE: lambda d, t: _families(d, t / 2),
+    "that is the share of the families WITHOUT a false finding.": lambda d, t: 1 - _families(d, t),
+    "that is the share of the single comparisons. In a family one false finding is enough: any(-1) "
+    "before the mean.": _share_alone,
+    "that asks whether ALL comparisons of a family leave 0 out; one is enough.": lambda d, t: (
+        _false(d, t).all(-1).double().mean().item()
+    ),
+    "an interval that HOLDS 0 is no false finding.": lambda d, t: (
+        (~_false(d, t)).any(-1).double().mean().item()
+    ),
+    "a mean far below 0 is a false finding, too: only one side was compared.": lambda d, t: (
+        (d.mean(-1) > intervals.half(d, t)).any(-1).double().mean().item()
+    ),
+    "a mean far above 0 is a false finding, too: only one side was compared.": lambda d, t: (
+        (-d.mean(-1) > intervals.half(d, t)).any(-1).double().mean().item()
+    ),
+    "that is how many false findings a family has on average; count the families that have one.": (
+        lambda d, t: _false(d, t).double().sum(-1).mean().item()
+    ),
+    "do not calculate it from the share of single comparisons: count the families.": lambda d, t: (
+        1 - (1 - _share_alone(d, t)) ** d.shape[1]
+    ),
+    "return a share, from 0 to 1, not percent.": lambda d, t: 100 * _families(d, t),
+    "that is a count; divide by the number of families.": lambda d, t: len(d) * _families(d, t),
+    "divide by the number of families, not by that of all comparisons.": lambda d, t: (
+        _families(d, t) / d.shape[1]
+    ),
+    "that goes through the families for each comparison; go through the comparisons of each "
+    "family: any(-1).": lambda d, t: _false(d, t).any(0).double().mean().item(),
+    "that is ANY false finding in all families together: any(-1), then the mean.": lambda d, t: (
+        float(_false(d, t).any())
+    ),
+    "n is the last axis: one interval for each comparison, over its seeds.": lambda d, t: _families(
+        d.transpose(1, 2), t
+    ),
+    "each comparison has an interval of its own; do not pool a family.": (
+        lambda d, t: _families(d.flatten(1)[:, None], t)
+    ),
+    "each comparison has a standard deviation of its own; that is one for the family.": (
+        lambda d, t: _families(d, t, _whole(d, (1, 2)))
+    ),
+    "each comparison has a standard deviation of its own; that is one for all.": lambda d, t: (
+        _families(d, t, _whole(d, (0, 1, 2)))
+    ),
+    "that is from the smallest to the largest difference; use the mean and t standard errors.": (
+        lambda d, t: ((d.amin(-1) > 0) | (d.amax(-1) < 0)).any(-1).double().mean().item()
+    ),
+    "first the mean, then its size: differences of both signs cancel.": lambda d, t: (
+        (d.abs().mean(-1) > intervals.half(d, t)).any(-1).double().mean().item()
+    ),
+    "n is the size of the last axis; yours divides by the root of k.": lambda d, t: _families(
+        d, t * (d.shape[-1] / d.shape[1]) ** 0.5
+    ),
+    "each family has k comparisons; yours looks at the first alone.": lambda d, t: _families(
+        d[:, :1], t
+    ),
+    "the mean of all comparisons of a family says nothing about one of them.": lambda d, t: (
+        _families(d.mean(1, keepdim=True), t)
+    ),
+}
 
 
 @exercise("Exercise 3 (the promise of a family)")
@@ -351,4 +347,4 @@ def family(student) -> None:
         {"d": draws(30, 2, 4), "t": 0.8},  # here some families have nothing but false findings
         {"d": draws(50, 4, 9), "t": 1.9},
     ]
-    calls(student, _families, *cases, slips=FAMILIES, what="the share")
+    calls(student, _families, *cases, slips=WIDTHS_OF_A_FAMILY | FAMILIES, what="the share")
