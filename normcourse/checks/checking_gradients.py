@@ -15,7 +15,7 @@ from normcourse.checks.moments import gains, mean
 from normcourse.checks.probes import calls, forbid, same_gradients
 from normcourse.checks.rms_rows import RMS_SLIPS, rms_norm
 from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, exercise, expect, is_value, parts
+from normcourse.checks.verdict import Slip, exercise, expect, is_value, parts, real
 
 EPS = 0.3
 R, EPSILON = sympy.symbols("r eps", positive=True)
@@ -36,7 +36,9 @@ def _backward(dy, x, w, eps, gain_outside=False, square=False, numerator=False, 
 
 
 PLANTED: dict[str, Callable] = {
-    "gain_outside: your gains are too much alike": partial(_backward, gain_outside=True),
+    "gain_outside: your gains are near 1, or the mean of g xhat is near 0 in your rows": partial(
+        _backward, gain_outside=True
+    ),
     "no_eps: your eps is too small beside the squares of your rows": lambda dy, x, w, eps: (
         _backward(dy, x, w, 0.0)
     ),
@@ -54,10 +56,11 @@ COLUMNS = 3
     f"D = {COLUMNS}",
     "each of the 5 errors",
     "off by 1 % or more",
+    "Take no square table",
 )
 def revealing_case(dy, x, w, eps) -> None:
     """Whether every planted error is off by 1 % on this case."""
-    case = (_table(dy, "dy", 2), _table(x, "x", 2), _table(w, "w", 1), float(eps))
+    case = (_table(dy, "dy", 2), _table(x, "x", 2), _table(w, "w", 1), real(eps, "eps"))
     if case[0].shape != case[1].shape:
         shapes = f"{tuple(case[0].shape)} and {tuple(case[1].shape)}"
         raise Slip(f"dy and x have the shapes {shapes}, expected the same.")
@@ -66,6 +69,8 @@ def revealing_case(dy, x, w, eps) -> None:
     if not case[3] > 0:
         raise Slip("eps is to be larger than 0: an eps of 0 cannot be missed.")
     truth = _backward(*case)
+    if not case[1].any(-1).all():
+        raise Slip("a row of x is 0: there dx shows nothing but dy, divided by the root of eps.")
     if not all(part.any() for part in truth):
         raise Slip("a gradient that is 0 shows nothing: change dy.")
     for name, backward in PLANTED.items():
@@ -163,7 +168,7 @@ FUNCTION = {
 }
 
 
-@exercise("Exercise 2 (RMSNorm, forward and back)")
+@exercise("Exercise 2 (RMSNorm, forward and back)", "Use no autograd inside backward")
 def rms_norm_function(student) -> None:
     """student: a torch.autograd.Function of (x, weight, eps)."""
     if not (isinstance(student, type) and issubclass(student, torch.autograd.Function)):
@@ -177,7 +182,8 @@ def rms_norm_function(student) -> None:
     cases = [_function_case(3, 5), _function_case(2, 3, 4)]
     calls(apply, rms_norm, *cases, slips=RMS_SLIPS, what="forward: the output")
     for case in cases:
-        dx, dweight, *_ = _returned_by_backward(student, case)
+        backward = forbid(student.backward, "autograd")
+        dx, dweight, *_ = _returned_by_backward(student, backward, case)
         for name, gradient in (("x", dx), ("weight", dweight)):
             if gradient is None:
                 raise Slip(
@@ -193,19 +199,19 @@ def rms_norm_function(student) -> None:
             )
 
 
-def _returned_by_backward(student, case: dict) -> tuple:
+def _returned_by_backward(student, backward: Callable, case: dict) -> tuple:
     returned: list = []
 
-    class Watched(student):
-        @staticmethod
-        def backward(ctx, *arriving):
-            gradients = student.backward(ctx, *arriving)
-            returned.extend(gradients if isinstance(gradients, tuple | list) else [gradients])
-            return gradients
+    def noted(ctx, *arriving):
+        gradients = backward(ctx, *arriving)
+        returned.extend(gradients if isinstance(gradients, tuple | list) else [gradients])
+        return gradients
 
+    # of the same name: torch names the class in its errors
+    watched = type(student)(student.__name__, (student,), {"backward": staticmethod(noted)})
     x = case["x"].clone().requires_grad_()
     weight = case["weight"].clone().requires_grad_()
-    Watched.apply(x, weight, case["eps"]).sum().backward()
+    watched.apply(x, weight, case["eps"]).sum().backward()
     return tuple(returned)
 
 

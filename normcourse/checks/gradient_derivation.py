@@ -1,4 +1,4 @@
-"""Checks of lesson 04: three derivations of a norm's gradient, and a published one that is wrong.
+"""Checks of lesson 04: three derivations of a norm's gradient, a block, a line that is wrong.
 
 SLIPS tables map what a check says to the wrong formula that earns it.
 """
@@ -11,10 +11,10 @@ import torch
 from normcourse import draw
 from normcourse.checks.moments import gains, mean, total
 from normcourse.checks.probes import calls, forbid
-from normcourse.checks.verdict import exercise, expect
+from normcourse.checks.verdict import Slip, exercise, expect, parts
 
 EPS = 0.3  # large: an eps in the wrong place must show
-P, LENGTH = sympy.symbols("p length", positive=True)
+BLOCK_EPS = 1e-5  # that of the lesson's `normalized`
 
 
 # Exercise 1: three gradients, at xhat, r and x
@@ -51,6 +51,17 @@ def in_another_order(dy, x, weight, eps):
     return dx, dr, g
 
 
+def at_q(dy, x, weight, eps):
+    """The gradient at q where that at r belongs; the rest is right."""
+    g, dr, dx = nodes(dy, x, weight, eps)
+    return g, dr / (2 * (mean(x.square()) + eps).sqrt()), dx
+
+
+def path_1_without_the_gain(dy, x, weight, eps):
+    g, dr, dx = nodes(dy, x, weight, eps)
+    return g, dr, dx + (dy - g) / (mean(x.square()) + eps).sqrt()
+
+
 WALK = {
     "the order is g, dr, dx: from right to left.": in_another_order,
     "g: the gain is missing; what reaches xhat is w dy.": node_slip(g=lambda dy, w: dy),
@@ -64,6 +75,11 @@ WALK = {
     "dr: the gain is missing there; what comes back to r came through xhat, so it is g, not dy.": (
         without_the_gain_at_r
     ),
+    "dr: that is the gradient at q; at r itself there is no 1/(2 r) yet.": at_q,
+    "dr: half of it; the 1/2 of the root comes one box later, on the way to q.": node_slip(
+        dr=lambda g, x, r: -total(g * x) / (2 * r**2),
+        dx=lambda g, dr, x, r: g / r + 2 * dr * x / (x.shape[-1] * r),
+    ),
     "dr: every entry of the row holds the same r, so add them up, one number a row.": node_slip(
         dr=lambda g, x, r: -g * x / r**2
     ),
@@ -76,6 +92,13 @@ WALK = {
     ),
     "dr: the sum runs along the row; each row has its own r, and so its own dr.": node_slip(
         dr=lambda g, x, r: (-g * x / r**2).sum() * torch.ones_like(r)
+    ),
+    "dx: path 1 starts from g = w dy, not from dy.": path_1_without_the_gain,
+    "dx: D is the number of entries of a row, x.shape[-1]; yours is another axis.": node_slip(
+        dx=lambda g, dr, x, r: g / r + dr * x / (x.shape[0] * r)
+    ),
+    "dx: a D is built in: it is the number of entries of a row, x.shape[-1].": node_slip(
+        dx=lambda g, dr, x, r: g / r + dr * x / (4 * r)
     ),
     "dx: path 1 alone; r depends on x, too: add path 2.": node_slip(dx=lambda g, dr, x, r: g / r),
     "dx: path 2 alone; add path 1, through the numerator.": node_slip(
@@ -134,7 +157,126 @@ def walk(student: Callable) -> None:
     calls(student, nodes, *cases, slips=WALK, what=("g", "dr", "dx"))
 
 
-# Exercise 2: the same gradient in one line
+# Exercise 2: back through a block
+
+
+def branch(dz, h, w, W, norm_gradient):
+    """Back through z = (w xhat) W, as in the lesson: the gradients at h, w and W."""
+    xhat = h / (mean(h.square()) + BLOCK_EPS).sqrt()
+    dy = dz @ W.mT
+    dw = (dy * xhat).sum(-2, keepdim=True)
+    return norm_gradient(dy, h, w), dw, (w * xhat).mT @ dz
+
+
+def pre_activation(h, w, W):
+    return (w * h / (mean(h.square()) + BLOCK_EPS).sqrt()) @ W
+
+
+def through_a_block(dh, h, w, W, norm_gradient):
+    """Back through h + relu((w xhat) W); it stands in for the reader's until that is right."""
+    dz = dh * (pre_activation(h, w, W) > 0)
+    below, dw, dW = branch(dz, h, w, W, norm_gradient)
+    return dh + below, dw, dW
+
+
+def block_slip(*, mask=None, at_h=None) -> Callable:
+    """mask(dh, h, z) is the gradient at z; at_h(dh, dz, below) the one at h."""
+
+    def slip(dh, h, w, W, norm_gradient):
+        z = pre_activation(h, w, W)
+        dz = (mask or (lambda dh, h, z: dh * (z > 0)))(dh, h, z)
+        below, dw, dW = branch(dz, h, w, W, norm_gradient)
+        return (at_h or (lambda dh, dz, below: dh + below))(dh, dz, below), dw, dW
+
+    return slip
+
+
+def with_the_right_norm(dh, h, w, W, norm_gradient):
+    return through_a_block(dh, h, w, W, right_gradient)
+
+
+def without_the_gain_at_z(dh, h, w, W, norm_gradient):
+    dz = dh * (pre_activation(h, torch.ones_like(w), W) > 0)
+    below, dw, dW = branch(dz, h, w, W, norm_gradient)
+    return dh + below, dw, dW
+
+
+def weights_first(dh, h, w, W, norm_gradient):
+    at_h, dw, dW = through_a_block(dh, h, w, W, norm_gradient)
+    return at_h, dW, dw
+
+
+BLOCK = {
+    "the order is h, w, W.": weights_first,
+    "at h: the shortcut is missing; h feeds two boxes, so two gradients are added.": block_slip(
+        at_h=lambda dh, dz, below: below
+    ),
+    "at h: the branch is missing; h feeds two boxes, so two gradients are added.": block_slip(
+        at_h=lambda dh, dz, below: dh
+    ),
+    "the ReLU is missing: where z is not above 0, nothing comes back through it.": block_slip(
+        mask=lambda dh, h, z: dh
+    ),
+    "at h: only the branch passes the ReLU; along the shortcut dh comes down as it is.": (
+        block_slip(at_h=lambda dh, dz, below: dz + below)
+    ),
+    "the ReLU looks at z, not at h: it stands behind the matrix.": block_slip(
+        mask=lambda dh, h, z: dh * (h > 0)
+    ),
+    "the ReLU looks at z, which went forward, not at the gradient that comes back.": block_slip(
+        mask=lambda dh, h, z: dh.relu()
+    ),
+    "the ReLU looks at z, not at the block's output: h + relu(z) is above 0 where h is, too.": (
+        block_slip(mask=lambda dh, h, z: dh * (h + z.relu() > 0))
+    ),
+    "the ReLU's derivative is 1 or 0; yours multiplies by z itself.": block_slip(
+        mask=lambda dh, h, z: dh * z.relu()
+    ),
+    "the wrong half: the ReLU lets through what is above 0.": block_slip(
+        mask=lambda dh, h, z: dh * (z <= 0)
+    ),
+    "at h: where two paths meet they are added, not subtracted.": block_slip(
+        at_h=lambda dh, dz, below: dh - below
+    ),
+    "at h: added, not averaged.": block_slip(at_h=lambda dh, dz, below: (dh + below) / 2),
+    "z is made without the gain: in front of the matrix stands w xhat.": without_the_gain_at_z,
+    "norm_gradient is not used: the lesson puts the published line in its place.": (
+        with_the_right_norm
+    ),
+}
+
+
+def right_gradient(dy, h, w):
+    """What comes back through the norm alone, with gain."""
+    _, _, at_h = nodes(dy, h, w, BLOCK_EPS)
+    return at_h
+
+
+def another_gradient(dy, h, w):
+    """A wrong one: whoever builds the right one in does not use what is handed over."""
+    return w * dy / (mean(h.square()) + BLOCK_EPS).sqrt()
+
+
+@exercise("Exercise 2 (a block)", "Use neither autograd nor normlib")
+def block(student: Callable) -> None:
+    """student(dh, h, w, W, norm_gradient) -> the gradients at h, w and W."""
+    cases = [_block_case(3, 5, norm=right_gradient), _block_case(2, 4, 7, norm=another_gradient)]
+    student = forbid(student, "autograd", "normlib")
+    calls(student, through_a_block, *cases, slips=BLOCK, what=("at h", "at w", "at W"))
+
+
+def _block_case(*shape: int, norm: Callable) -> dict:
+    nets, width = shape[:-2], shape[-1]
+    return {
+        "dh": draw(*shape),
+        "h": draw(*shape, seed=1) + 0.3,
+        "w": gains(width).expand(*nets, 1, width).clone(),
+        "W": draw(*nets, width, width, seed=2),
+        "norm_gradient": norm,
+    }
+
+
+# Exercise 3: the same gradient in one line
 
 
 def one_line(dy, weight, xhat, r):
@@ -179,6 +321,15 @@ COLLECTED = {
     "an r too many in the second term: both cancel, and only 1/r before the bracket is left.": (
         lambda dy, w, h, r: w * dy / r - h * mean(w * dy * h)
     ),
+    "the mean of the products is not the product of the means: w_j stands under the sum.": (
+        lambda dy, w, h, r: (w * dy - h * mean(w + 0 * h) * mean(dy * h)) / r
+    ),
+    "divide the sum by D, which the mean square brought; the sum of xhat^2 is less, for eps.": (
+        lambda dy, w, h, r: (w * dy - h * total(w * dy * h) / total(h.square())) / r
+    ),
+    "xhat_i stands before the sum; drawn under it, it becomes a second xhat_j.": (
+        lambda dy, w, h, r: (w * dy - mean(w * dy * h**2)) / r
+    ),
     "one mean for the whole batch; each row has its own, over its last axis.": (
         lambda dy, w, h, r: (w * dy - h * (w * dy * h).mean()) / r
     ),
@@ -209,7 +360,7 @@ COLLECTED = {
 }
 
 
-@exercise("Exercise 2 (collect)")
+@exercise("Exercise 3 (collect)")
 def collected(student: Callable) -> None:
     """student(dy, weight, xhat, r) -> dx."""
     cases = [_collected_case(3, 5), _collected_case(2, 3, 7)]
@@ -223,35 +374,68 @@ def _collected_case(*shape: int) -> dict:
     return {"dy": draw(*shape), "weight": gains(shape[-1]), "xhat": x / r, "r": r}
 
 
-# Exercise 3: the first order
+# Exercise 4: one entry of the Jacobian
 
 
-FIRST_ORDER = {
-    "the sign: a longer vector has a smaller one-over-length.": P / LENGTH**2,
-    "the root halves: sqrt(1 + h) is about 1 + h/2, and h is 2 p / length^2.": -2 * P / LENGTH**2,
-    "one half too many: h is 2 p / length^2, and the root halves it.": -P / (2 * LENGTH**2),
-    "p stands over length SQUARED: it was taken out of the square of the length.": -P / LENGTH,
-    "1/length stands before the bracket already.": -P / LENGTH**3,
-    "no length: that holds for a unit vector only.": -P,
-    "that is the whole bracket; c is what is added to 1.": 1 - P / LENGTH**2,
-    "that is the whole right side; c is what is added to 1 in the bracket.": (
-        (1 - P / LENGTH**2) / LENGTH
+X = (1, 1, 3, 5)
+GAIN = (3, 1, 1, 1)
+FROM, TO = 0, 3  # the input and the output, counted from 0
+SIZE = sympy.Integer(3)
+
+
+def jacobian_entry(i: int, j: int):
+    """dy_i / dx_j of the picture's row, i != j."""
+    return -sympy.Rational(GAIN[i] * X[i] * X[j], len(X)) / SIZE**3
+
+
+ENTRY = {
+    "three times too much: an r is missing below (1/r^2 from the quotient, 1/r from dr/dx_1), or "
+    "that is y_1 by x_4, whose gain is 3.": jacobian_entry(FROM, TO),
+    "x_1 does not stand in the numerator of y_4, but r holds it.": 0,
+    "the sign: a larger x_1 makes r larger, and y_4 smaller.": -jacobian_entry(TO, FROM),
+    "one 1/r too many: 1/r^2 from the quotient, 1/r from dr/dx_1.": (
+        jacobian_entry(TO, FROM) / SIZE
     ),
-    "that is the change of the length itself; asked is one over it.": P / LENGTH,
-    "expand the root, too, and one over it: c is linear in p.": (
-        1 / sympy.sqrt(1 + 2 * P / LENGTH**2) - 1
+    "D is missing: dr/dx_1 is x_1/(D r).": jacobian_entry(TO, FROM) * len(X),
+    "a factor 2: that of the square and that of the root cancel in dr/dx_1.": (
+        2 * jacobian_entry(TO, FROM)
     ),
-    "expand one over the bracket, too: c is linear in p.": 1 / (1 + P / LENGTH**2) - 1,
-    "that is the next order as well; keep what is linear in p.": (
-        -P / LENGTH**2 + sympy.Rational(3, 2) * P**2 / LENGTH**4
+    "a half too many: that of the root and the 2 of the square cancel in dr/dx_1.": (
+        jacobian_entry(TO, FROM) / 2
+    ),
+    "that is dr/dx_1 alone; r stands under x_4.": sympy.Rational(X[FROM], len(X)) / SIZE,
+    "that is y_4 by x_4: there x_4 stands in the numerator, too.": (
+        jacobian_entry(TO, TO) + GAIN[TO] / SIZE
     ),
 }
 
 
 @exercise(
-    "Exercise 3 (the first order)",
-    r"\frac{1}{\lVert x + \Delta \rVert} \approx \frac{1}{\lVert x \rVert} (1 + c)",
+    "Exercise 4 (one entry)", f"x = {X}", f"w = {GAIN}", f"y_{{{TO + 1}}}", f"x_{{{FROM + 1}}}"
 )
-def first_order(student) -> None:
-    """student: c in 1/|x + step| = (1 + c)/|x| to first order, in p = x·step and length."""
-    expect(student, -P / LENGTH**2, FIRST_ORDER, "c")
+def entry(student) -> None:
+    """student: dy_4 / dx_1 of the picture's row, eps = 0."""
+    expect(student, jacobian_entry(TO, FROM), ENTRY, "the entry")
+
+
+# Exercise 5: which way?
+
+WAYS = ("graph", "components", "perturbation")
+RIGHT_WAYS = ("perturbation", "graph", "components")
+WHY = (
+    "a: you ask what a step of some size changes, and how much the first order leaves out.",
+    "b: go back box by box, and compare what arrives at each; no matrix is built.",
+    "c: you ask for single entries of the matrix, the diagonal ones.",
+)
+
+
+@exercise("Exercise 5 (which way?)")
+def ways(student) -> None:
+    """student: the way for each of the three cases a, b, c."""
+    for case, chosen, right, why in zip(
+        "abc", parts(student, "a", "b", "c"), RIGHT_WAYS, WHY, strict=True
+    ):
+        if chosen not in WAYS:
+            raise Slip(f"{case} is {chosen!r}, expected one of {', '.join(WAYS)}.")
+        if chosen != right:
+            raise Slip(f"{why} Yours is {chosen}.")

@@ -411,7 +411,10 @@ def _difference(value: Tensor, truth: Tensor, label: str) -> str:
         return f"{label} has dtype {value.dtype}, expected {truth.dtype}."
     if not value.isfinite().all():
         return f"{label} holds NaN or infinity."
-    return f"{label} is off by up to {(value - truth).abs().max().item():.2g}."
+    off = (value - truth).abs().max().item()
+    rounded = truth.dtype == torch.float64 and off < FLOAT32 * truth.abs().max().item()
+    hint = " So little is float32's rounding: is something computed in it?" if rounded else ""
+    return f"{label} is off by up to {off:.2g}.{hint}"
 
 
 def parts(got, *names: str, kind: str = "tuple") -> tuple:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from normcourse.training.models import Norm, cnn, mlp, residual_mlp, transformer
-from normcourse.training.published import PublishedRMSNorm
+from normcourse.training.published import PublishedRMSNorm, path_1, published, tangent
 from normcourse.training.streams import streams_mlp
 from normlib import layers
 
@@ -86,8 +86,8 @@ def _centring(width: int) -> nn.Module:
     return Centring()
 
 
-def _published(top: float | None) -> Norm:
-    return lambda width: PublishedRMSNorm(width, None if top is None else _gains(width, top))
+def _published(top: float | None, line: Callable = published) -> Norm:
+    return lambda width: PublishedRMSNorm(width, None if top is None else _gains(width, top), line)
 
 
 def _rms_to(top: float) -> Norm:
@@ -148,6 +148,8 @@ CONTENDERS = {
     "published": Contender("eps 1e-5, claim A154's wrong gradient", _published(None)),
     "published_to_2.5": Contender("the same, gains from 0.5 to 2.5", _published(2.5)),
     "published_to_5": Contender("the same, gains from 1 to 5", _published(5.0)),
+    "tangent_to_5": Contender("that without its part along x", _published(5.0, tangent)),
+    "path_1": Contender("eps 1e-5, its gradient with r held still", _published(None, path_1)),
     # lesson 03b: which gains decay pulls, beside the weights
     "decay_nothing": _decays("eps 1e-5, nothing decays", decayed="nothing"),
     "decay_matrices": _decays("eps 1e-5, no gain decays", decayed="matrices"),

@@ -1,4 +1,6 @@
-"""RMSNorm with the gradient that an article prints (claim A154), which is wrong."""
+"""RMSNorm with gradients that are not its own: one that an article prints (A154), and two more."""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -6,31 +8,54 @@ from torch import Tensor, nn
 EPS = 1e-5
 
 
-class _Published(torch.autograd.Function):
-    """RMSNorm forward; backward the published line for x, and the right one for the gain."""
+def _size(x: Tensor) -> Tensor:
+    return torch.sqrt(x.square().mean(-1, keepdim=True) + EPS)
+
+
+def published(dy: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """The printed line: the gain of entry i stands before the whole bracket."""
+    r = _size(x)
+    xhat = x / r
+    overlap = (weight * dy * xhat).mean(-1, keepdim=True)
+    return weight * (dy - xhat * overlap) / r
+
+
+def tangent(dy: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """The printed line without its part along the row."""
+    dx = published(dy, x, weight)
+    share = (dx * x).mean(-1, keepdim=True) / x.square().mean(-1, keepdim=True)
+    return dx - x * share
+
+
+def path_1(dy: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """The right gradient with the size held still: without its path through the mean square."""
+    return weight * dy / _size(x)
+
+
+class _WithLine(torch.autograd.Function):
+    """RMSNorm forward; backward some line for x, and the right one for the gain."""
 
     @staticmethod
-    def forward(ctx, x: Tensor, weight: Tensor) -> Tensor:
+    def forward(ctx, x: Tensor, weight: Tensor, line: Callable) -> Tensor:
         ctx.save_for_backward(x, weight)
+        ctx.line = line
         return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + EPS) * weight
 
     @staticmethod
-    def backward(ctx, dy: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx, dy: Tensor) -> tuple[Tensor, Tensor, None]:
         x, weight = ctx.saved_tensors
-        r = torch.sqrt(x.square().mean(-1, keepdim=True) + EPS)
-        xhat = x / r
-        overlap = (weight * dy * xhat).mean(-1, keepdim=True)
-        dx = weight * (dy - xhat * overlap) / r  # the gain of entry i before the whole bracket
+        xhat = x / _size(x)
         dw = (dy * xhat).flatten(0, -2).sum(0)
-        return dx, dw
+        return ctx.line(dy, x, weight), dw, None
 
 
 class PublishedRMSNorm(nn.Module):
-    """RMSNorm over the last axis, trained with the published gradient in the place of its own."""
+    """RMSNorm over the last axis, trained with another gradient in the place of its own."""
 
-    def __init__(self, width: int, gains: Tensor | None = None) -> None:
+    def __init__(self, width: int, gains: Tensor | None = None, line: Callable = published) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width) if gains is None else gains)
+        self.line = line
 
     def forward(self, x: Tensor) -> Tensor:
-        return _Published.apply(x, self.weight)
+        return _WithLine.apply(x, self.weight, self.line)

@@ -87,9 +87,34 @@ FUNCTION = {
         function(forward=lambda x, w, e: analytic(x - mean(x), w, e)),
         "you subtract the mean",
     ),
+    "autograd in backward": (
+        function(dx=lambda dy, g, xhat, r, w: _by_autograd(g, xhat * r, w)),
+        "without autograd",
+    ),
     "a function": (lambda x, w, e: analytic(x, w, e), "expected a class"),
     "an object": (3.0, "expected a class"),
 }
+
+
+def _by_autograd(g, x, w):
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        y = analytic(leaf, torch.ones_like(w), check.EPS)
+        return torch.autograd.grad(y, leaf, g)[0]
+
+
+def test_an_error_names_the_reader_s_class():
+    class MyOwn(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, weight, eps):
+            return analytic(x, weight, eps)
+
+        @staticmethod
+        def backward(ctx, dy):
+            return dy, dy
+
+    verdict = check.rms_norm_function(MyOwn)
+    assert "MyOwn" in verdict and "Watched" not in verdict, verdict
 
 
 def _without_eps(g, x):
@@ -106,6 +131,10 @@ NOT_REVEALING = {
     "no eps": ((DY, X, W, 0), "eps is to be larger than 0"),
     "size 1": ((DY, [[0.5, -1.0, 0.5], [1, 0.5, -0.5]], W, 0.5), "have a size of nearly 1"),
     "one row": ((DY[:1], X[:1], W, 0.5), "no_sum: you have one row only"),
+    "eps as text": ((DY, X, W, "0.1"), "eps is a str, expected a number"),
+    "a zero row": ((DY, [X[0], [0, 0, 0]], W, 0.5), "a row of x is 0"),
+    "equal gains near 1": ((DY, X, [1.01, 1.01, 1.01], 0.5), "your gains are near 1"),
+    "a huge eps": ((DY, X, W, 1e6), "near 0 in your rows"),
     "square": (([*DY, W], [*X, DY[0]], W, 0.5), "a square table"),
     "shapes": ((DY, X[:1], W, 0.5), "expected the same"),
     "four numbers": (([[1, 2, 3, 4]], [[1, 2, 3, 5]], [1, 2, 3, 4], 0.5), "3 numbers here"),

@@ -1,13 +1,15 @@
 """The checks of lesson 04 name the slips that people really make."""
 
+from fractions import Fraction
+
 import sympy
 import torch
 
+from normcourse import draw
 from normcourse.checks import gradient_derivation as check
 from tests.course.solutions import load, wrong_answers_are_named
 
 SOLVED = load("04_gradient_derivation")
-p, length = sympy.symbols("p length", positive=True)
 
 
 def mean(t):
@@ -17,24 +19,6 @@ def mean(t):
 def rms(x, eps_value):
     return (mean(x.square()) + eps_value).sqrt()
 
-
-# Exercise 3
-
-FIRST_ORDER = {
-    "sign": (p / length**2, "the sign"),
-    "root forgotten": (-2 * p / length**2, "the root halves"),
-    "halved twice": (-p / (2 * length**2), "one half too many"),
-    "not squared": (-p / length, "length SQUARED"),
-    "cubed": (-p / length**3, "before the bracket already"),
-    "unit vector": (-p, "for a unit vector only"),
-    "the bracket": (1 - p / length**2, "the whole bracket"),
-    "the right side": (1 / length - p / length**3, "the whole right side"),
-    "of the length": (p / length, "the change of the length itself"),
-    "the root kept": (1 / sympy.sqrt(1 + 2 * p / length**2) - 1, "expand the root, too"),
-    "one over kept": (1 / (1 + p / length**2) - 1, "one over the bracket, too"),
-    "a number": (-0.5, "c is off by"),
-    "an unknown letter": (-sympy.Symbol("x") / length**2, "c holds x"),
-}
 
 # Exercise 1
 
@@ -98,6 +82,34 @@ WALK = {
         lambda *a: (lambda g, dr, dx: (g, dr[..., 0], dx))(*SOLVED["my_walk"](*a)),
         "dr has shape (3,), expected (3, 1)",
     ),
+    "dq": (
+        lambda *a: (lambda g, dr, dx: (g, dr / (2 * rms(a[1], a[3])), dx))(*SOLVED["my_walk"](*a)),
+        "that is the gradient at q",
+    ),
+    "half at r": (
+        at_r(lambda g, x, s: -(g * x).sum(-1, keepdim=True) / (2 * s**2)),
+        "dr: half of it",
+    ),
+    "path 1 with dy": (
+        lambda dy, x, w, e: at_x(
+            lambda g, dr, x, s: dy / s + dr * x / (x.shape[-1] * s),
+        )(dy, x, w, e),
+        "path 1 starts from g",
+    ),
+    "another axis": (
+        at_x(lambda g, dr, x, s: g / s + dr * x / (x.shape[0] * s)),
+        "yours is another axis",
+    ),
+    "D = 4": (at_x(lambda g, dr, x, s: g / s + dr * x / (4 * s)), "D is built in"),
+    "in float32": (
+        lambda *a: tuple(
+            part.double()
+            for part in SOLVED["my_walk"](
+                *(v.float() if isinstance(v, torch.Tensor) else v for v in a)
+            )
+        ),
+        "is something computed in it?",
+    ),
     "path 1": (at_x(lambda g, dr, x, s: g / s), "path 1 alone"),
     "path 2": (at_x(lambda g, dr, x, s: dr * x / (x.shape[-1] * s)), "path 2 alone"),
     "no D": (at_x(lambda g, dr, x, s: g / s + dr * x / s), "D is missing"),
@@ -122,7 +134,7 @@ WALK = {
     ),
 }
 
-# Exercise 2
+# Exercise 3
 
 COLLECTED = {
     "gain before the bracket": (
@@ -165,16 +177,117 @@ COLLECTED = {
         lambda dy, w, h, s: (w * dy - h * mean(w * dy * h) / h.shape[-1]) / s,
         "divides by D already",
     ),
+    "product of means": (
+        lambda dy, w, h, s: (w * dy - h * w.mean() * mean(dy * h)) / s,
+        "not the product of the means",
+    ),
+    "by the squares": (
+        lambda dy, w, h, s: (
+            (w * dy - h * (w * dy * h).sum(-1, keepdim=True) / h.square().sum(-1, keepdim=True)) / s
+        ),
+        "divide the sum by D",
+    ),
+    "xhat under the sum": (
+        lambda dy, w, h, s: (w * dy - mean(w * dy * h * h)) / s,
+        "a second xhat_j",
+    ),
     "r left over": (
         lambda dy, w, h, s: w * dy / s - h * mean(w * dy * h) / s**2,
         "an r is left over",
     ),
 }
 
+# Exercise 2
+
+
+def block(mask=lambda dh, h, z: dh * (z > 0), at_h=lambda dh, dz, below: dh + below):
+    def answer(dh, h, w, W, norm_gradient):
+        xhat, _ = SOLVED["normalized"](h)
+        dz = mask(dh, h, (w * xhat) @ W)
+        below, dw, dW = SOLVED["branch"](dz, h, w, W, norm_gradient)
+        return at_h(dh, dz, below), dw, dW
+
+    return answer
+
+
+def no_gain_at_z(dh, h, w, W, norm_gradient):
+    xhat, _ = SOLVED["normalized"](h)
+    below, dw, dW = SOLVED["branch"](dh * (xhat @ W > 0), h, w, W, norm_gradient)
+    return dh + below, dw, dW
+
+
+def by_my_walk(dh, h, w, W, norm_gradient):
+    def built_in(dy, h, w):
+        return SOLVED["my_walk"](dy, h, w, 1e-5)[-1]
+
+    return SOLVED["my_block"](dh, h, w, W, built_in)
+
+
+def block_by_autograd(dh, h, w, W, norm_gradient):
+    leaves = [part.clone().requires_grad_() for part in (h, w, W)]
+    xhat, _ = SOLVED["normalized"](leaves[0])
+    out = leaves[0] + torch.relu((leaves[1] * xhat) @ leaves[2])
+    return torch.autograd.grad(out, leaves, dh)
+
+
+BLOCK = {
+    "no shortcut": (block(at_h=lambda dh, dz, below: below), "the shortcut is missing"),
+    "no branch": (block(at_h=lambda dh, dz, below: dh), "the branch is missing"),
+    "no ReLU": (block(mask=lambda dh, h, z: dh), "the ReLU is missing"),
+    "ReLU on both": (block(at_h=lambda dh, dz, below: dz + below), "only the branch passes"),
+    "ReLU of h": (block(mask=lambda dh, h, z: dh * (h > 0)), "looks at z, not at h"),
+    "ReLU of dh": (block(mask=lambda dh, h, z: torch.relu(dh)), "which went forward"),
+    "times z": (block(mask=lambda dh, h, z: dh * torch.relu(z)), "multiplies by z itself"),
+    "other half": (block(mask=lambda dh, h, z: dh * (z < 0)), "the wrong half"),
+    "subtracted": (block(at_h=lambda dh, dz, below: dh - below), "added, not subtracted"),
+    "averaged": (block(at_h=lambda dh, dz, below: (dh + below) / 2), "not averaged"),
+    "of the output": (
+        block(mask=lambda dh, h, z: dh * (h + torch.relu(z) > 0)),
+        "not at the block's output",
+    ),
+    "no gain at z": (no_gain_at_z, "z is made without the gain"),
+    "W before w": (
+        lambda *a: (lambda at_h, dw, dW: (at_h, dW, dw))(*SOLVED["my_block"](*a)),
+        "the order is h, w, W",
+    ),
+    "its own norm": (by_my_walk, "norm_gradient is not used"),
+    "autograd": (block_by_autograd, "without autograd"),
+    "dh alone": (lambda dh, h, w, W, n: dh, "expected a tuple"),
+}
+
+# Exercise 4
+
+ENTRY = {
+    "transposed": (Fraction(-15, 108), "that is y_1 by x_4"),
+    "zero": (0, "but r holds it"),
+    "sign": (5 / 108, "the sign"),
+    "one r": (-5 / 36, "an r is missing below"),
+    "an r too many": (-5 / 324, "one 1/r too many"),
+    "no D": (-5 / 27, "D is missing"),
+    "twice": (-5 / 54, "a factor 2"),
+    "half": (-5 / 216, "a half too many"),
+    "dr": (1 / 12, "that is dr/dx_1 alone"),
+    "own input": (1 / 3 - 25 / 108, "that is y_4 by x_4"),
+    "another": (1.0, "the entry is off by"),
+}
+
+# Exercise 5
+
+WAYS = {
+    "a": (("graph", "graph", "components"), "a: you ask what a step"),
+    "b": (("perturbation", "components", "components"), "b: go back box by box"),
+    "c": (("perturbation", "graph", "graph"), "c: you ask for single entries"),
+    "unknown": (("perturbation", "graph", "jacobian"), "c is 'jacobian', expected one of"),
+    "two": (("perturbation", "graph"), "expected a tuple (a, b, c)"),
+    "one word": ("graph", "expected a tuple"),
+}
+
 SLIPS = {
-    check.first_order: FIRST_ORDER,
     check.walk: WALK,
+    check.block: BLOCK,
     check.collected: COLLECTED,
+    check.entry: ENTRY,
+    check.ways: WAYS,
 }
 
 
@@ -182,6 +295,24 @@ test_a_wrong_answer_is_told_its_slip = wrong_answers_are_named(SLIPS)
 
 
 def test_unusual_right_answers_are_right():
-    plain = sympy.symbols("p length")  # without an assumption
-    assert check.first_order(-plain[0] * plain[1] ** -2).startswith("[ok]")
-    assert check.first_order((1 - p / length**2).expand() - 1).startswith("[ok]")
+    entry = -sympy.Rational(5, 108)
+    for given in (entry, float(entry), torch.tensor(float(entry)), Fraction(-5, 108)):
+        assert check.entry(given).startswith("[ok]")
+    assert check.ways(["perturbation", "graph", "components"]).startswith("[ok]")
+
+    def where(dh, h, w, W, norm_gradient):
+        z = (w * SOLVED["normalized"](h)[0]) @ W
+        dz = torch.where(z > 0, dh, torch.zeros_like(dh))
+        below, dw, dW = SOLVED["branch"](dz, h, w, W, norm_gradient)
+        return [below + dh, dw, dW]
+
+    assert check.block(where).startswith("[ok]")
+
+
+def test_the_block_that_stands_in_is_autograd_s():
+    dh, h = draw(2, 2, 4, 7)
+    w, W = 1 + 0.3 * draw(2, 1, 7, seed=3), draw(2, 7, 7, seed=4)
+    found = check.through_a_block(dh, h, w, W, check.right_gradient)
+    expected = block_by_autograd(dh, h, w, W, None)
+    for mine, truth in zip(found, expected, strict=True):
+        torch.testing.assert_close(mine, truth)

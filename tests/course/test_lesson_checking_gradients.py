@@ -71,6 +71,19 @@ def test_far_below_a_millionth_a_lost_eps_slips_through(lesson):
     assert 0 < missed < 20
 
 
+def scaled(seed: int, factor: float) -> tuple:
+    dy, x, w, _ = revealing(seed, 4, 1e-6)
+    return dy, factor * x, w, 1e-6
+
+
+def test_what_counts_is_the_size_of_the_rows(lesson):
+    small = sum("right" in caught(lesson, scaled(seed, 0.01)) for seed in range(100, 140, 2))
+    large = sum("no_eps" in caught(lesson, scaled(seed, 100)) for seed in range(100, 140, 2))
+    assert (small, large) == (20, 0)
+    for seed in range(100, 140, 2):  # a step in proportion to the rows accuses nobody
+        assert "right" not in caught(lesson, scaled(seed, 0.01), h=1e-7)
+
+
 class Published(torch.autograd.Function):
     """RMSNorm of several nets; backward either right, or with the gain outside the bracket."""
 

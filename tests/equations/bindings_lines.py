@@ -111,12 +111,6 @@ def squares_around_any_number(draw):
     return {"x": x, "mu": mu, "v": (x - mu).square().mean(), "m": D}
 
 
-@lines("04 collect-derive")
-def rows_without_bias(draw):
-    hatx, w = draw(3, D), draw(D)
-    return {"hatx": hatx, "w": w, "y": w * hatx}
-
-
 @lines("01 rate-derive")
 def one_step_of_longer_weights(draw):
     w, gradient = draw(2, D)
@@ -168,7 +162,7 @@ def divided(x, w, dy, eps=EPS):
     return parts | {"x": x, "w": w, "y": y, "g": w * dy, "L": (y * dy).sum()}
 
 
-@lines("04 failure-why", "04 ex1", "04 ex2", "04 graph-why", "04 graph-derive", "04 collect-derive")
+@lines("04 failure-why", "04 ex1", "04 ex3", "04 graph-why", "04 graph-derive", "04 collect-derive")
 @lines("04 unit-components", "04a failure-why")
 def rms_norm_row(draw):
     return divided(leaf(draw(D)), draw(D), draw(D))
@@ -196,7 +190,7 @@ def published_line(draw):
     return row | means | {"g": g, "d": wrong, "y": y, "L": (y - t).square().sum() / 2}
 
 
-@lines("04 graph-why", "04 graph-derive", "04 collect-derive", "04 again-why")
+@lines("04 graph-why", "04 graph-derive", "04 collect-derive", "04 again-why", "solutions/04 ex4")
 def row_of_the_graph(draw):
     """The numbers of the picture."""
     there = divided(leaf(row(1, 1, 3, 5)), row(3, 1, 1, 1), row(1, 0, 3, 0), eps=0.0)
@@ -254,16 +248,6 @@ def rms_norm_jacobian(draw):
 def unit_vector(draw):
     x = leaf(draw(D))
     return {"x": x, "u": x / x.norm(), "D": D, "I": torch.eye(D).double()}
-
-
-@lines("04 unit-perturbation", "04 ex3", "solutions/04 ex3")
-def perturbed(draw):
-    x = draw(D)
-    step = SMALL * (x + draw(D))  # along x and across
-    p = x @ step
-    h = (2 * p + step @ step) / (x @ x)
-    rest = {"dots": 0.0, "c": -p / (x @ x), "u": x / x.norm()}
-    return {"x": x, "Delta": step, "h": h, "p": p} | rest
 
 
 @lines("04a step-derive")

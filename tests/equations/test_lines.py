@@ -22,8 +22,8 @@ PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("02 gradient-why", r"- \hat{x}_{j}\, \frac", r"+ \hat{x}_{j}\, \frac", BLOCK),
     ("01 paths-derive", r"(v + \varepsilon)^{-3/2}", r"(v + \varepsilon)^{-1/2}", LINE),
     ("05a attention-derive", r"(\mathrm{E}(q k))^{2}", r"\mathrm{E}(q k)", BLOCK),
-    ("04 unit-perturbation", r"1 - \frac{x \cdot", r"1 + \frac{x \cdot", BLOCK),
-    ("04 collect-derive", r"\frac{(8, -1, 6, -5)}{9}", r"\frac{(8, 1, 6, -5)}{9}", BLOCK),
+    ("04 unit-components", r"\hat{x}_{j}/D}{r^{2}} =", r"\hat{x}_{j}}{r^{2}} =", BLOCK),
+    ("04 collect-derive", r"\frac{(8, -1, 6, -5)}{9}", r"\frac{(8, 1, 6, -5)}{9}", LINE),
     ("04a steps-derive", r"\frac{h^{2}}{6} f'''", r"\frac{h^{2}}{3} f'''", BLOCK),
     ("04a spectrum-derive", r"J v = \frac{1}{r} (v - ", r"J v = \frac{1}{r} (v + ", LINE),
     ("05 derive-solution", r"= \frac{x}{\rho} + C", r"= -\frac{x}{\rho} + C", BLOCK),
@@ -35,7 +35,7 @@ PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("03 derive-variance", r"$\sigma^{2} = q - \mu", r"$\sigma^{2} = q + \mu", LINE),
     ("01 hand", r"$\sqrt{5 + 4} = 3$", r"$\sqrt{5 + 4} = 2$", LINE),
     ("06b slopes-why", r"\frac{18}{25}", r"\frac{17}{25}", LINE),
-    ("solutions/04 ex3", r"(1 + h)", r"(1 - h)", LINE),
+    ("solutions/04 ex4", r"\frac{5}{9} \cdot \frac{1}{12}", r"\frac{5}{9} + \frac{1}{12}", LINE),
     ("03 derive-variance", r"$(x_{j} - \mu)^{2} = x", "$x", ALONE),
 ]  # fmt: skip
 
