@@ -8,7 +8,7 @@ from tools import minutes
 from tools.reference import REFERENCE
 
 PAGE = (REFERENCE / "questions.md").read_text("utf-8")
-QUESTIONS = re.findall(r"^### (.+)\n\n(.+)\n→ (.+)$", PAGE, re.M)
+QUESTIONS = re.findall(r"^### (.+)\n\n(.+)\n\n→ (.+)$", PAGE, re.M)
 PLACE = re.compile(r"\[(\d\d[a-z]?) · ([^]]+)\]\(\.\./([^#)]+)#([^)]+)\), (\d+) minutes?")
 WITHIN = 0.25  # of what tools/minutes.py computes, and 3 minutes at least
 
