@@ -22,18 +22,32 @@ def definitions() -> dict:
     head = cells["head-run"].split("one_norm =")[0]
     errors = cells["predict-04-answer"].split("after_training =")[0]
     parts = [cells[name] for name in ("setup", "failure-net", "failure-train")]
-    for source in (*parts, norms, cells["halves-norm"], head, errors):
+    shares = cells["derive-variance-check"].split("means =")[0]
+    linear = cells["halves-nets"].split("CASES =")[0]
+    offset = cells["predict-03-answer"].split("OFFSETS =")[0]
+    for source in (*parts, norms, cells["halves-norm"], head, errors, shares, linear, offset):
         exec(source, names)
     return names
 
 
 @pytest.mark.parametrize("rate", [0.003, 0.3])
-def test_blocks_that_do_nothing_do_not_learn_with_a_layer_norm_at_the_head(rate):
+def test_blocks_that_do_nothing_do_not_learn_with_a_norm_at_the_head(rate):
     lesson = definitions()
     network, norm = lesson["norm_at_the_head"], lesson["neither"]
     start = lesson["new_weights"](21, 2 / 64)
     trained = lesson["train_five"](network, start, norm, rate)
     assert max(lesson["right"](network, trained, norm)) < 200
+
+
+@pytest.mark.parametrize("size", [0.05, -0.05])
+def test_the_mean_feeds_itself_where_the_signs_of_the_offsets_agree(size):
+    lesson = definitions()
+    norm = lesson["exchanged"]
+    share, right = lesson["train_with_offset"](norm, size, size)
+    damped_share, damped_right = lesson["train_with_offset"](norm, size, -size)
+    assert max(right) < 120
+    assert min(damped_right) > 350
+    assert damped_share < 0.7 < 0.95 < share
 
 
 def test_at_the_rate_1_the_wrong_divisor_helps_and_the_exchange_costs_less():
