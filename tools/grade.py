@@ -350,7 +350,7 @@ def run(cells: list[tuple[str, str]], call: str, answer: Connection) -> None:
     sys.stdin = io.StringIO()
     os.environ.pop("NORMLIB_SOLVED", None)
     namespace: dict = {"__name__": "__main__"}
-    importlib.import_module("torch._dynamo")  # an optimizer imports it, and it wraps functions
+    import_torch()
     before = fingerprint()
     for cell, source in cells:
         try:
@@ -364,6 +364,13 @@ def run(cells: list[tuple[str, str]], call: str, answer: Connection) -> None:
     if changed:
         verdict = f"it changed {', '.join(changed[:3])}"
     answer.send(str(verdict))
+
+
+def import_torch() -> None:
+    """With what wraps its functions when an optimizer is made, and with Triton's interpreter."""
+    if not importlib.import_module("torch").cuda.is_available():
+        os.environ.setdefault("TRITON_INTERPRET", "1")  # read when triton is first imported
+    importlib.import_module("torch._dynamo")
 
 
 def fingerprint() -> dict[str, int]:
@@ -448,7 +455,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     print("This runs strangers' code on this machine: use a container (lectures/README.md).")
     if hasattr(os, "fork"):  # the children have torch already
-        importlib.import_module("torch._dynamo")
+        import_torch()
         multiprocessing.set_start_method("fork", force=True)
     lessons = [lesson_at(path) for path in sorted(COURSE.glob("[0-9][0-9]*_*.ipynb"))]
     rows = []
