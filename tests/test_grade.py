@@ -15,6 +15,12 @@ TITLE = "1 (a row by hand)"
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each process would load torch")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def loaded():
+    """Each process would import it again."""
+    grade.import_torch()
+
+
 @pytest.fixture(scope="module")
 def lesson():
     return grade.lesson_at(grade.COURSE / f"{LESSON}.ipynb")
