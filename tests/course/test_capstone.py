@@ -1,6 +1,7 @@
 """The trial of lesson 08: whom it compares, and which word follows from the numbers."""
 
 from pathlib import Path
+from statistics import median
 
 import pytest
 import torch
@@ -120,3 +121,13 @@ def test_a_report_has_one_line_for_each_net(trial, capsys):
     nets = [net for net in capstone.NETS if ("batch_norm", "group_norm", net) in trial.family]
     assert [line[:14].strip() for line in lines] == [capstone.NETS[net] for net in nets]
     assert lines[0].split()[-1] == trial.verdict("batch_norm", "group_norm", nets[0])
+
+
+def test_pairing_gains_little_here(trial):
+    """Lesson 08: the median correlation of two contenders over the seeds is 0.14."""
+    found = []
+    for first, second, net in trial.family:
+        both = torch.stack([trial.points(net, first), trial.points(net, second)])
+        found.append(torch.corrcoef(both)[0, 1].item())
+    assert len(found) == 96
+    assert median(found) == pytest.approx(0.14, abs=0.005)

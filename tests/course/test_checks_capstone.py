@@ -169,6 +169,10 @@ RATES = {
         choose(lambda g: mean(0 if r.diverged else max(r.validation) for r in g)),
         "the best moment",
     ),
+    "over time": (
+        choose(lambda g: mean(0 if r.diverged else mean(r.validation) for r in g)),
+        "a mean over TIME",
+    ),
     "training digits": (
         choose(lambda g: mean(r.train_right for r in g)),
         "fits the TRAINING digits",
@@ -455,6 +459,31 @@ PROTOCOLS = {
     "too much": ({"seeds": list(range(20, 80))}, "budget is 60 s"),
     "another net": ({"setting": "resnet"}, "one of mlp"),
     "no question": ({"question": "DyT?"}, "the sentence that the trial is to decide"),
+    "a question about nothing": (
+        {"question": "hello world is this a question?"},
+        "does not name this net (residual, SGD)",
+    ),
+    "a question about another net": (
+        {"question": "is Derf better than DyT in the CNN?"},
+        "does not name this net",
+    ),
+    "a question with SGD, a setting with Adam": (
+        {"setting": "residual", "rates": [0.003, 0.01, 0.03]},
+        "does not name this net (residual MLP)",
+    ),
+    "a question about others": (
+        {"question": "is LN better than DyT in the residual MLP with SGD?"},
+        "'derf' competes",
+    ),
+    "a place is no LayerNorm": (
+        {
+            "question": "is DyT better in Pre-LN?",
+            "setting": "pre",
+            "contenders": ["dyt", "layer_norm"],
+            "rates": [0.003, 0.01, 0.03],
+        },
+        "'layer_norm' competes",
+    ),
     "rates as text": ({"rates": "0.1"}, "shows its form"),
 }
 
@@ -495,6 +524,14 @@ CARDS = {
     "eps left to the default": (filled(eps=None), "Without one a default decides"),
     "nothing measured": (filled(mean_square=0), "mean_square: a number above 0"),
     "eps is the size": (filled(eps=1e-5, mean_square=1e-6), "does not normalize"),
+    "eps above a hundredth": (filled(eps=0.4, mean_square=0.5), "shrinks the output by 25 %"),
+    "eps just above a hundredth": (filled(eps=0.0051, mean_square=0.5), "a hundredth of"),
+    "squares added in float16": (filled(statistics="float16"), "float16 ends at 65504"),
+    "squares added in bfloat16": (filled(statistics="bfloat16"), "8 significant bits"),
+    "BatchNorm for two": (
+        filled(norm="batch_norm", batch=2, convert="no", convert_from="none"),
+        "with 2 pictures a step",
+    ),
     "eps that is 0": (filled(eps=1e-8, statistics="float16"), "is 0 in float16"),
     "squares that overflow": (
         filled(mean_square=90000.0, statistics="float16"),
@@ -535,7 +572,8 @@ def test_a_card_without_a_field_is_named(name):
     [
         {},
         {"eps": 1e-8},  # in float32 it is not 0
-        {"norm": "batch_norm", "batch": 2, "convert": "no", "convert_from": "none"},
+        {"eps": 0.005, "mean_square": 0.5},  # a hundredth
+        {"norm": "batch_norm", "batch": 64, "convert": "no", "convert_from": "none"},
         NO_NORM | {"place": "none"},
         {"norm": "dyt", "eps": None, "mean_square": None, "convert": "replace and train"},
         {
@@ -620,7 +658,25 @@ def test_what_is_written_otherwise_is_accepted(accepts, answer):
 
 def test_ten_seeds_and_other_names_are_a_protocol_too():
     other = design(contenders=("derf", "layer_norm"), seeds=range(30, 40), rates=(0.1, 0.3, 1))
+    other["question"] = "Derf and LayerNorm with SGD, are they equal?"
     assert check.protocol(other).startswith("[ok]")
+
+
+ASKED = {
+    ("pre", "dyt", "none"): "is DyT better than no norm in the Pre-LN Transformer?",
+    ("post", "layer_norm", "rms_norm"): "LN or RMSNorm in post_ln?",
+    ("residual", "batch_norm", "none"): "residual MLP, Adam and not SGD: BN against none",
+    ("cnn", "group_norm", "batch_norm"): "does GroupNorm replace batch norm in the CNN?",
+    ("mlp", "layer_norm", "none"): "is an MLP better with layer_norm than without?",
+}
+
+
+@pytest.mark.parametrize(("named", "question"), ASKED.items(), ids=map("-".join, ASKED))
+def test_a_question_may_name_them_in_other_words(named, question):
+    setting, *pair = named
+    rates = (0.001, 0.003, 0.01, 0.03, 0.06)
+    asked = design(question=question, setting=setting, contenders=pair, rates=rates)
+    assert check.protocol(asked | {"seeds": range(20, 25)}).startswith("[ok]")
 
 
 def test_the_best_rates_are_those_that_the_records_chose():
