@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from normcourse import draw, training
-from normcourse.capstone import NETS
 from normcourse.checks import intervals
 from normcourse.checks.probes import calls
 from normcourse.checks.verdict import Slip, exercise
@@ -440,13 +439,13 @@ CHOSEN_BY = {  # and for the others
     ("post", "qk_norm"): 0.03,
 }
 # By what a question names them, in lower case, with spaces for hyphens and underscores.
-NET_WORDS = {
-    "mlp": r"plain|(?<!residual )\bmlp\b",
-    "cnn": r"\bcnn\b|convol",
-    "residual": r"^(?=.*residual)(?:(?=.*\badam\b)|(?!.*\bsgd\b))",
-    "residual_sgd": r"\bsgd\b",
-    "pre": r"\bpre\b|\bpreln\b",
-    "post": r"\bpost\b|\bpostln\b",
+NET_WORDS = {  # how we name the net, and all that is accepted
+    "mlp": ("plain MLP", r"plain|(?<!residual )\bmlp\b"),
+    "cnn": ("CNN", r"\bcnn\b|convol"),
+    "residual": ("residual MLP", r"^(?=.*residual)(?:(?=.*\badam\b)|(?!.*\bsgd\b))"),
+    "residual_sgd": ("residual, SGD", r"\bsgd\b"),
+    "pre": ("Pre-LN", r"\bpre\b|\bpreln\b"),
+    "post": ("Post-LN", r"\bpost\b|\bpostln\b"),
 }
 NAME_WORDS = {  # of others the first word of their name
     "none": r"\bnone\b|\bno norm|\bwithout\b",
@@ -514,10 +513,11 @@ def _fields(student: Mapping) -> None:
 def _question(student: Mapping) -> None:
     """The question names the net and both contenders that the other fields name."""
     words = re.sub(r"[-_\s]+", " ", student["question"].lower())
-    if not re.search(NET_WORDS[student["setting"]], words):
+    net, pattern = NET_WORDS[student["setting"]]
+    if not re.search(pattern, words):
         raise Slip(
             f"question: the setting is {student['setting']!r}, and the question does not name this "
-            f"net ({NETS[student['setting']]}). They have to speak about the same one."
+            f"net ({net}). They have to speak about the same one."
         )
     words = re.sub(r"\b(pre|post) ?ln\b", "", words)  # a net, no LayerNorm
     for name in student["contenders"]:
@@ -627,6 +627,7 @@ EXACT_FOLDS = {("layer_norm", "rms_norm"), ("batch_norm", "none")}
     '"batch": 8,',
     '"eps": 1e-8,\n    "mean_square": 1e-9,',
     "1 + w",
+    "print(inputs[0].float().square().mean(-1).min().item())",
 )
 def card(student) -> None:
     """student: a dict with the fields of CARD, which may not contradict each other."""
