@@ -35,6 +35,8 @@ def least_time(microseconds) -> None:
     right = 2 * tensor / bandwidth * 1e6
     slips = {
         "x is read and y is written: two tensors. You count one, or one byte a number.": right / 2,
+        "two slips: two tensors go through the memory, and a bfloat16 number has 2 bytes.": right
+        / 4,
         "three tensors are a backward; and a kernel that keeps its row need not read it again.": (
             right * 3 / 2
         ),
@@ -362,6 +364,7 @@ def _kernel_slips(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> dict[s
         "the bias is missing.": output() - bias,
         "the bias is added last: the gain does not multiply it.": output() - bias + weight * bias,
         "the gain is missing.": (output() - bias) / weight + bias,
+        "gain and bias are exchanged.": (output() - bias) / weight * bias + weight,
         "every program reads row 0: use tl.program_id(0).": output(of=x[:1].expand_as(x)),
     }
     packed = output(of=x.as_strided(x.shape, (x.shape[-1], 1)))

@@ -34,6 +34,7 @@ TIMES = {
     "what was measured": (185, "what was measured"),
     "half a gigabyte": (149, "two tensors of 2^28 bytes are 537 MB"),
     "a list": ([RIGHT], "expected a number"),
+    "one tensor, one byte": (RIGHT / 4, "two slips"),
     "something": (100.0, "off by"),
 }
 
@@ -97,6 +98,12 @@ def test_five_tensors_are_enough(answer):
     assert check.trips(answer).endswith("it moves 5 tensors")
 
 
+def seven_in_old_memory(x, w, eps):
+    square = x.square()
+    rstd = torch.rsqrt(square.mean(-1, keepdim=True) + eps)
+    return torch.mul(x, rstd, out=square).mul_(w)
+
+
 def in_float32(x, w, eps):
     return by_vector_norm(x.float(), w.float(), eps).double()
 
@@ -121,6 +128,7 @@ TRIPS = {
         lambda x, w, eps: (x * torch.rsqrt((x**2).mean(-1, keepdim=True) + eps)).mul_(w),
         "it moves 7 tensors",
     ),
+    "in old memory": (seven_in_old_memory, "it moves 7 tensors"),
     "a copy first": (
         lambda x, w, eps: by_vector_norm(x.clone(), w, eps),
         "it moves 7 tensors: one of them is a copy",
@@ -513,6 +521,7 @@ KERNELS = {
     ),
     "the stub": (lambda x, w, b, e: x * w + b, "three lines are missing"),
     "no gain": (lambda x, w, b, e: norm(x, 1 + 0 * w, b, e), "gain is missing"),
+    "exchanged": (lambda x, w, b, e: norm(x, b, w, e), "gain and bias are exchanged"),
     "row 0": (lambda x, w, b, e: norm(x[:1].expand_as(x), w, b, e), "reads row 0"),
     "stride": (ignores_the_stride, "x.stride(0)"),
     "one pass": (one_pass, "the variance is lost"),
