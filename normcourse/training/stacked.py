@@ -69,6 +69,7 @@ def train_stacked(
     hidden_lr: float | None = None,
     optimizer: str = "sgd",
     batch_size: int = 64,
+    clip: float | None = None,
     after_step: Callable[[], None] | None = None,
     seed: int = 0,
 ) -> None:
@@ -79,8 +80,14 @@ def train_stacked(
     Args:
         hidden_lr: the rate of the weights of all Linear layers but the head, if it is another one.
         optimizer: "sgd" (no momentum) or "adam".
+        clip: a net whose whole gradient is longer than this gets one of this length.
         after_step: called after each step; it may change the weights in place.
+
+    Raises:
+        ValueError: for a length to clip at that is not above 0.
     """
+    if clip is not None and not clip > 0:
+        raise ValueError(f"train_stacked clips at a length above 0, got {clip}. Pass 1.0 or None.")
     count = len(next(nets.parameters()))
     samples = len(data.train_y)
     generator = torch.Generator().manual_seed(seed)
@@ -106,9 +113,25 @@ def train_stacked(
         loss = F.cross_entropy(scores, labels, reduction="sum") / batch_size
         update.zero_grad()
         loss.backward()
+        if clip is not None:
+            clip_each(nets, clip)
         update.step()
         if after_step is not None:
             after_step()
+
+
+@torch.no_grad()
+def clip_each(nets: nn.Sequential, longest: float) -> None:
+    """Shortens the whole gradient of each net, over all its parameters, to this length at most.
+
+    Each parameter holds all nets, along its first axis.
+    """
+    gradients = [parameter.grad for parameter in nets.parameters() if parameter.grad is not None]
+    squares = [gradient.flatten(1).square().sum(1) for gradient in gradients]
+    lengths = torch.stack(squares).sum(0).sqrt()  # (nets,)
+    factors = (longest / (lengths + 1e-6)).clamp(max=1.0)  # as torch's clip_grad_norm_
+    for gradient in gradients:
+        gradient.mul_(factors.reshape(-1, *[1] * (gradient.dim() - 1)))
 
 
 @torch.no_grad()

@@ -41,15 +41,20 @@ def alone(nets, place):
     return nn.Sequential(*chain)
 
 
-@pytest.mark.parametrize("norm", [None, Normed], ids=["none", "batch norm"])
+@pytest.mark.parametrize(
+    ("norm", "clip"),
+    [(None, None), (Normed, None), (None, 0.5)],
+    ids=["none", "batch norm", "none, clipped"],
+)
 @pytest.mark.parametrize("after", [False, True])
-def test_each_net_learns_as_it_does_alone(data, norm, after):
+def test_each_net_learns_as_it_does_alone(data, norm, after, clip):
     nets = training.stacked_mlp(2, norm, factor=1.5, after=after, nets=3, width=8)
     single = alone(nets, 1)
-    training.train_stacked(nets, data, steps=20, lr=0.1, batch_size=300)
+    training.train_stacked(nets, data, steps=20, lr=0.1, batch_size=300, clip=clip)
     generator = torch.Generator().manual_seed(0)
     optimizer = torch.optim.SGD(single.parameters(), lr=0.1)
     done = 0
+    shortened = 0
     while done < 20:
         order = torch.randperm(1000, generator=generator)
         for start in (0, 300, 600):
@@ -57,8 +62,12 @@ def test_each_net_learns_as_it_does_alone(data, norm, after):
                 rows = order[start : start + 300]
                 optimizer.zero_grad()
                 F.cross_entropy(single(data.train_x[rows]), data.train_y[rows]).backward()
+                if clip is not None:
+                    length = nn.utils.clip_grad_norm_(single.parameters(), clip)
+                    shortened += int(length > clip)
                 optimizer.step()
                 done += 1
+    assert (shortened > 0) == (clip is not None)
     with torch.no_grad():
         got = nets.eval()(data.validation_x)[1]
         want = single.eval()(data.validation_x)
@@ -66,6 +75,13 @@ def test_each_net_learns_as_it_does_alone(data, norm, after):
     torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
     right = (want.argmax(1) == data.validation_y).double().mean()
     assert training.stacked_accuracy(nets, data)[1] == right
+
+
+@pytest.mark.parametrize("clip", [0.0, -1.0, float("nan")])
+def test_a_length_to_clip_at_is_above_0(data, clip):
+    nets = training.stacked_mlp(1, nets=2, width=4)
+    with pytest.raises(ValueError, match="train_stacked clips at a length above 0, got"):
+        training.train_stacked(nets, data, steps=1, clip=clip)
 
 
 def test_the_norm_stands_where_it_is_asked_for():
