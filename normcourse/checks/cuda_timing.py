@@ -35,8 +35,7 @@ def least_time(microseconds) -> None:
     right = 2 * tensor / bandwidth * 1e6
     slips = {
         "x is read and y is written: two tensors. You count one, or one byte a number.": right / 2,
-        "two slips: two tensors go through the memory, and a bfloat16 number has 2 bytes.": right
-        / 4,
+        "two slips: there are two tensors, and a bfloat16 number has 2 bytes.": right / 4,
         "three tensors are a backward; and a kernel that keeps its row need not read it again.": (
             right * 3 / 2
         ),
