@@ -126,6 +126,9 @@ BLOCKS = {
     "two before the ReLU": (lambda h, n, w: h + n(w(n(h))).relu(), "a second one behind it"),
     "a GELU": (lambda h, n, w: h + F.gelu(w(n(h))), "yours has a GELU"),
     "minus": (lambda h, n, w: h - w(n(h)).relu(), "not subtracted"),
+    "no bias": (lambda h, n, w: h + (n(h) @ w.weight.T).relu(), "the bias of the Linear"),
+    "half": (lambda h, n, w: (h + w(n(h)).relu()) / 2, "the sum is not halved"),
+    "three terms": (lambda h, n, w: h + n(h) + w(n(h)).relu(), "added to the sum as well"),
     "in place": (in_place, "changed in place"),
     "detached": (lambda h, n, w: h + w(n(h.detach())).relu(), "gradient"),
     "no gradient at all": (lambda h, n, w: (h + w(n(h)).relu()).detach(), "gradient"),
@@ -211,8 +214,8 @@ NORMS = {
         "LayerNorm, up to a constant factor",
     ),
     "zeros": (norm_of(lambda h: 0 * h), "your norm returns zeros"),
-    "a range": (
-        norm_of(lambda h: h / (h.amax(-1, True) - h.amin(-1, True) + 1e-6)),
+    "a third of what a range makes": (
+        norm_of(lambda h: h / 3 / (h.amax(-1, True) - h.amin(-1, True) + 1e-6)),
         "A constant factor may help",
     ),
     "with signs": (norm_of(lambda h: h / (h.mean(-1, keepdim=True) + 1e-6)), "without a sign"),
@@ -235,7 +238,7 @@ NORMS = {
     "a tanh of the row": (norm_of(lambda h: (h / mean(h)).tanh()), "keep their proportions"),
     "too small for the net": (
         norm_of(lambda h: 0.25 * h / (h.abs().amax(-1, keepdim=True) + 1e-6)),
-        "expected from 0.2 to 5",
+        "expected from 0.1 to 5",
     ),
 }
 
@@ -391,6 +394,8 @@ SIZES = {
         lambda h: h / (h.var(-1, keepdim=True) + 1e-5).sqrt(),
         lambda h: h / (h.square().amax(-1, keepdim=True) + 1e-5).sqrt(),
         lambda h: h / ((h.abs() ** 3).mean(-1, keepdim=True) + 1e-5) ** (1 / 3),
+        lambda h: h / (h.pow(4).mean(-1, keepdim=True) + 1e-5) ** (1 / 4),
+        lambda h: h / (h.amax(-1, keepdim=True) - h.amin(-1, keepdim=True) + 1e-5),
         lambda h: h / (mean(h) + 1e-4),
     ],
 )
@@ -401,8 +406,10 @@ def test_an_epsilon_like_torch_s_is_small_enough(norm, monkeypatch):
 
 def test_an_epsilon_as_large_as_the_row_is_named(monkeypatch):
     monkeypatch.setattr(check, "_trained", lambda student: 0.6)
-    verdict = check.own_norm(norm_of(lambda h: h / (mean(h) + 1)))
-    assert "do not leave as the rows themselves do" in verdict
+    for norm in (lambda h: h / (mean(h) + 1), lambda h: h / ((mean(h) ** 4 + 1e-2) ** (1 / 4))):
+        verdict = check.own_norm(norm_of(norm))
+        assert "do not leave as the rows themselves do" in verdict
+        assert "the fourth root of 1e-5 is 0.06" in verdict
 
 
 def test_an_unusual_norm_is_accepted_with_the_accuracy_that_it_brought():

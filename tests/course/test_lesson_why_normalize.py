@@ -1,13 +1,15 @@
-"""Lesson 00's sentences on other starts, other widths and Adam's ε, which no cell shows."""
+"""Lesson 00's sentences on other starts, widths, biases and Adam's ε, which no cell shows."""
 
 import json
 from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from normcourse import training
+from normlib import layers
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
@@ -18,7 +20,7 @@ def definitions() -> dict:
     """The lesson's digits and its own plain net; nothing is trained."""
     names: dict = {}
     for cell in json.loads(LESSON.read_text())["cells"]:
-        if cell["id"] in ("setup", "failure-net"):
+        if cell["id"] in ("setup", "failure-net", "failure-loop"):
             exec("".join(cell["source"]), names)
     return names
 
@@ -33,6 +35,40 @@ def test_a_layer_multiplies_the_size_by_nearly_the_same_factor_in_all_starts():
             last = net[:-1](x).square().mean()
             factor = (last / first) ** (1 / 58)  # 29 layers, and the root
             assert 0.355 < factor < 0.435
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_torchs_own_biases_hold_the_size_and_the_net_fails_as_well(seed):
+    lesson = definitions()
+    data = lesson["data"]
+    chain = []
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        for _ in range(30):
+            chain += [nn.Linear(64, 64), nn.ReLU()]
+        net = nn.Sequential(*chain, nn.Linear(64, 10))
+    with torch.no_grad():
+        rows = net[:-1](data.validation_x)
+    size = rows.square().mean().sqrt()
+    assert 0.05 < size < 0.065
+    assert (rows - rows.mean(0)).abs().max() < 1e-6 * size  # all rows are the same
+    lesson["train"](net, steps=100, rate=0.3)
+    assert lesson["accuracy"](net) < 0.14
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("seed", range(5))
+def test_batch_norms_rows_differ_but_not_by_digit(seed):
+    data = definitions()["data"]
+    net = training.mlp(layers.BatchNorm1d, depth=30, start="torch", seed=seed)
+    rows = F.normalize(net[:-1](data.validation_x), dim=1)
+    cosine = rows @ rows.T
+    same = data.validation_y[:, None] == data.validation_y
+    others = ~torch.eye(len(rows), dtype=torch.bool)
+    within = cosine[same & others].mean()
+    between = cosine[~same].mean()
+    assert 0.3 < within < 0.4
+    assert abs(within - between) < 0.02
 
 
 def test_adam_learns_with_a_tiny_eps():
