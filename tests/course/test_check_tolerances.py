@@ -49,7 +49,8 @@ TOLERANCES = {
     "cuda_timing.stopwatch": ["atol=0.0", "rtol=0.01"],
     "why_normalize._not_known": ["atol=0.001 * factor.abs().item()", "rtol=0.001"],
     "why_normalize._divided": ["atol=0.001", "atol=1e-06", "rtol=0.001"],
-    "why_normalize._one_scale": ["atol=0.01", "rtol=0.001", "rtol=0.01"],
+    # 1e-5 under a fourth root is 0.06: the row times 0.1 then leaves smaller by up to 0.042
+    "why_normalize._one_scale": ["atol=0.05", "rtol=0.001", "rtol=0.05"],
     # they only recognize a mistake; the shape and dtype of the answer alone are compared
     "products_and_steps.units": ["rtol=1e-06"],
 }
