@@ -1,12 +1,31 @@
 """What the tests of the tables "How sure is this?" share."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
+import nbformat
 import pytest
+import torch
 
 OWN = "as in the lesson"
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
 def each(kinds: Iterable[str]) -> list:
     """A parameter a kind: make test runs the lesson's own, make test-portable the others too."""
     return [pytest.param(kind, marks=[] if kind == OWN else pytest.mark.slow) for kind in kinds]
+
+
+def run_cells(lesson: str, *parts: str | tuple[str, str]) -> dict:
+    """What these cells of a lesson define; of a pair (cell, text) the cell runs up to the text."""
+    cells = {cell.id: cell.source for cell in nbformat.read(NOTEBOOKS / lesson, as_version=4).cells}
+    names: dict = {}
+    default = torch.get_default_dtype()
+    for part in parts:
+        cell, end = (part, "") if isinstance(part, str) else part
+        source = cells[cell]
+        if end:
+            source = source[: source.index(end)]
+        exec(compile(source, cell, "exec"), names)
+    torch.set_default_dtype(default)
+    return names

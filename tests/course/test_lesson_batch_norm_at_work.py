@@ -1,15 +1,11 @@
 """The table "How sure is this?" of lesson 01a: its nets at other widths and for more steps."""
 
-import json
-from pathlib import Path
-
 import pytest
 
-from tests.course.lesson_tables import OWN, each
+from tests.course.lesson_tables import OWN, each, run_cells
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
-LESSON = Path(__file__).parents[2] / "notebooks" / "01a_batch_norm_at_work.ipynb"
 KINDS = {
     OWN: {},
     "half the width": {"width": 16},
@@ -21,15 +17,9 @@ NARROW = "half the width"
 
 def definitions() -> dict:
     """The lesson's layers and its training; nothing is trained."""
-    names: dict = {}
-    cells = {
-        cell["id"]: "".join(cell["source"]) for cell in json.loads(LESSON.read_text())["cells"]
-    }
-    training = cells["predict-01-answer"].split("def span(")[0]
-    for source in (cells["setup"], cells["failure-layer"], training, cells["drifts"]):
-        exec(source, names)
-    exec(cells["others"], names)
-    return names
+    training = ("predict-01-answer", "def span(")
+    cells = ("setup", "failure-layer", training, "drifts", "others")
+    return run_cells("01a_batch_norm_at_work.ipynb", *cells)
 
 
 @pytest.mark.parametrize("kind", each(KINDS))

@@ -1,18 +1,15 @@
 """The table "How sure is this?" of lesson 04a: each kind is varied alone."""
 
-import nbformat
 import pytest
 import torch
 from torch import Tensor
 
 from normcourse import draw, training
 from normlib import gradients
-from tests.course.lesson_tables import OWN, each
-from tests.course.solutions import SOLUTIONS
+from tests.course.lesson_tables import OWN, each, run_cells
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
-LESSON = SOLUTIONS.parent / "04a_checking_gradients.ipynb"
 DIGITS = 397
 KINDS = {
     OWN: {},
@@ -31,13 +28,8 @@ KINDS = {
 @pytest.fixture(scope="module")
 def lesson() -> dict:
     """The suspects and the check of the lesson."""
-    cells = {cell.id: cell.source for cell in nbformat.read(LESSON, as_version=4).cells}
-    namespace: dict = {}
-    default = torch.get_default_dtype()
-    for name in ("setup", "failure-suspects", "failure-check"):
-        exec(compile(cells[name], name, "exec"), namespace)
-    torch.set_default_dtype(default)
-    return namespace
+    cells = ("setup", "failure-suspects", "failure-check")
+    return run_cells("04a_checking_gradients.ipynb", *cells)
 
 
 def revealing(seed: int, width: int, eps: float) -> tuple:

@@ -1,18 +1,15 @@
 """The table "How sure is this?" of lesson 04: the rows that are left on the way, varied."""
 
-import nbformat
 import pytest
 import torch
 from torch import Tensor
 
 from normcourse import draw
 from normlib import gradients
-from tests.course.lesson_tables import OWN, each
-from tests.course.solutions import SOLUTIONS
+from tests.course.lesson_tables import OWN, each, run_cells
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
-LESSON = SOLUTIONS.parent / "04_gradient_derivation.ipynb"
 ROWS = 400
 KINDS = {  # how many numbers has a row, and how descend is called
     OWN: (8, {}),
@@ -27,13 +24,8 @@ KINDS = {  # how many numbers has a row, and how descend is called
 @pytest.fixture(scope="module")
 def lesson() -> dict:
     """What the lesson's opening defines, and the walk."""
-    cells = {cell.id: cell.source for cell in nbformat.read(LESSON, as_version=4).cells}
-    namespace: dict = {}
-    default = torch.get_default_dtype()
-    for name in ("setup", "failure-gradients", "failure-descent"):
-        exec(compile(cells[name], name, "exec"), namespace)
-    torch.set_default_dtype(default)
-    return namespace
+    cells = ("setup", "failure-gradients", "failure-descent")
+    return run_cells("04_gradient_derivation.ipynb", *cells)
 
 
 def walk(dy: Tensor, x: Tensor, w: Tensor) -> Tensor:

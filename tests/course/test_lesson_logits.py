@@ -1,17 +1,13 @@
 """Lesson 05a's table "How sure is this?": what no cell of the lesson shows."""
 
-import json
-from pathlib import Path
-
 import pytest
 import torch
 
 from normcourse import draw
-from tests.course.lesson_tables import each
+from tests.course.lesson_tables import each, run_cells
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
-LESSON = Path(__file__).parents[2] / "notebooks" / "05a_logits.ipynb"
 KINDS = {
     "as in the lesson": {},
     "rate 0.003": {"rate": 0.003},
@@ -37,14 +33,10 @@ PLAIN_RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 
 def definitions(kind: str = "") -> dict:
     """The lesson's own functions; nothing is trained."""
-    names: dict = {}
-    cells = {
-        cell["id"]: "".join(cell["source"]) for cell in json.loads(LESSON.read_text())["cells"]
-    }
-    clip = cells["predict-03-answer"].split("VERSIONS[")[0]
-    parts = [cells[name] for name in ("setup", "failure-train", "growth-define")]
-    for source in (*parts, clip, cells["again-run"].split("REMEDIES =")[0]):
-        exec(source, names)
+    cells = ("setup", "failure-train", "growth-define")
+    clip = ("predict-03-answer", "VERSIONS[")
+    remedies = ("again-run", "REMEDIES =")
+    names = run_cells("05a_logits.ipynb", *cells, clip, remedies)
     if kind == "other problems":
         names["draw"] = lambda *shape, seed=0: draw(*shape, seed=seed + 40)
     return names

@@ -1,33 +1,28 @@
 """Lesson 03's sentences on other rates and other draws, which no cell shows."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from normcourse import draw
+from tests.course.lesson_tables import run_cells
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
-
-LESSON = Path(__file__).parents[2] / "notebooks" / "03_rms_norm.ipynb"
 
 
 def definitions() -> dict:
     """The lesson's own functions: networks, training, norms; nothing is trained."""
-    names: dict = {}
-    cells = {
-        cell["id"]: "".join(cell["source"]) for cell in json.loads(LESSON.read_text())["cells"]
-    }
-    norms = cells["failure-run"].split("large_weights =")[0]
-    head = cells["head-run"].split("one_norm =")[0]
-    errors = cells["predict-04-answer"].split("after_training =")[0]
-    parts = [cells[name] for name in ("setup", "failure-net", "failure-train")]
-    shares = cells["derive-variance-check"].split("means =")[0]
-    linear = cells["halves-nets"].split("CASES =")[0]
-    offset = cells["predict-03-answer"].split("OFFSETS =")[0]
-    for source in (*parts, norms, cells["halves-norm"], head, errors, shares, linear, offset):
-        exec(source, names)
-    return names
+    return run_cells(
+        "03_rms_norm.ipynb",
+        "setup",
+        "failure-net",
+        "failure-train",
+        ("failure-run", "large_weights ="),
+        "halves-norm",
+        ("head-run", "one_norm ="),
+        ("predict-04-answer", "after_training ="),
+        ("derive-variance-check", "means ="),
+        ("halves-nets", "CASES ="),
+        ("predict-03-answer", "OFFSETS ="),
+    )
 
 
 @pytest.mark.parametrize("rate", [0.003, 0.3])

@@ -1,8 +1,5 @@
 """Lesson 00's sentences on other starts, widths, biases and Adam's ε, which no cell shows."""
 
-import json
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
@@ -10,19 +7,14 @@ from torch.nn import functional as F
 
 from normcourse import training
 from normlib import layers
+from tests.course.lesson_tables import run_cells
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
-
-LESSON = Path(__file__).parents[2] / "notebooks" / "00_why_normalize.ipynb"
 
 
 def definitions() -> dict:
     """The lesson's digits and its own plain net; nothing is trained."""
-    names: dict = {}
-    for cell in json.loads(LESSON.read_text())["cells"]:
-        if cell["id"] in ("setup", "failure-net", "failure-loop"):
-            exec("".join(cell["source"]), names)
-    return names
+    return run_cells("00_why_normalize.ipynb", "setup", "failure-net", "failure-loop")
 
 
 @torch.no_grad()
