@@ -40,26 +40,14 @@ REPORT = "grades.csv"
 COLUMNS = ("name", "lesson", "exercise", "solved", "slip")
 SECONDS = 300
 YES, NO, BLANK, OPEN, UNCHECKED = "yes", "no", "not attempted", "open", "unchecked"
+MARKS = (YES, NO, BLANK, OPEN, UNCHECKED)
 SOLVED = {"[ok]": YES, "[x]": NO, "[ ]": BLANK}
 IS_OPEN = re.compile(r"minutes · .*\bopen\b")
 TOO_LONG = re.compile(r"your code (?:ran|has waited) for")
 # What an answer never needs, and what reaches the check or the machine.
-OUT_OF_BOUNDS = {
-    *("__import__", "breakpoint", "check", "compile", "delattr", "eval", "exec", "exit", "gc"),
-    *("get_ipython", "getattr", "globals", "importlib", "input", "inspect", "IPython", "locals"),
-    *("multiprocessing", "normcourse", "open", "os", "pathlib", "Path", "pickle", "quit", "runpy"),
-    *(
-        "setattr",
-        "shutil",
-        "signal",
-        "socket",
-        "subprocess",
-        "sys",
-        "tempfile",
-        "threading",
-        "vars",
-    ),
-}
+OUT_OF_BOUNDS = set(
+    ["__import__", "breakpoint", "check", "compile", "delattr", "eval", "exec", "exit", "gc", "get_ipython", "getattr", "globals", "importlib", "input", "inspect", "IPython", "locals", "multiprocessing", "normcourse", "open", "os", "pathlib", "Path", "pickle", "quit", "runpy", "setattr", "shutil", "signal", "socket", "subprocess", "sys", "tempfile", "threading", "vars"]
+)
 IN_BOUNDS = {"__init__", "__name__", "__call__", "__len__", "__getitem__", "__iter__"}
 
 
@@ -143,13 +131,13 @@ def lesson_of(cells: list[Cell], lessons: list[Lesson]) -> Lesson | None:
 
 def out_of_bounds(source: str) -> str | None:
     """What an answer uses and may not, in words; SyntaxError for what is no Python."""
-    for node in ast.walk(ast.parse(source)):
-        for name in names_in(node):
-            for part in name.split("."):
-                hidden = part.startswith("__") and part.endswith("__") and part not in IN_BOUNDS
-                if part in OUT_OF_BOUNDS or hidden:
-                    return f"it uses {part}"
-    for name in sorted(changed_from_outside(ast.parse(source))):
+    tree = ast.parse(source)
+    names = [name for node in ast.walk(tree) for name in names_in(node)]
+    for part in ".".join(names).split("."):
+        hidden = part.startswith("__") and part.endswith("__") and part not in IN_BOUNDS
+        if part in OUT_OF_BOUNDS or hidden:
+            return f"it uses {part}"
+    for name in sorted(changed_from_outside(tree)):
         return f"it changes {name}, which is not its own"
     return None
 
@@ -307,10 +295,7 @@ def graded(
     if SOLVED[mark] == BLANK:
         return BLANK, ""
     if exercise.is_open:
-        return (
-            OPEN,
-            f"the check says {verdict.partition(': ')[0].partition(']')[0]}] {slip}".strip(),
-        )
+        return OPEN, f"the check says {mark} {slip}".strip()
     return SOLVED[mark], slip if SOLVED[mark] == NO else ""
 
 
@@ -473,8 +458,6 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"{folder / REPORT}: {len(rows)} lines, {look} for a person to look at.")
     return 0
 
-
-MARKS = (YES, NO, BLANK, OPEN, UNCHECKED)
 
 if __name__ == "__main__":
     sys.exit(main())

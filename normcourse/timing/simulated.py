@@ -1,9 +1,8 @@
-"""Simulated machines with clocks of their own: a GPU, and a processor that copies.
+"""A simulated GPU with a clock of its own.
 
-The GPU has a queue of work, a host that runs ahead of it, and the names of torch.cuda.
+It has a queue of work, a host that runs ahead of it, and the names of torch.cuda.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from types import SimpleNamespace
 
 from torch import Tensor
 
-from normcourse.timing.devices import Cpu, Cuda
+from normcourse.timing.devices import Cuda
 
 INTERRUPTION = 300e-6  # seconds
 CYCLES = 1e9  # a second
@@ -203,32 +202,6 @@ class Device:
             seconds *= HOT
         self._worked += seconds
         self._free = max(self._host, self._free) + seconds
-
-
-class Host(Cpu):
-    """A processor whose clock moves by what is copied, and by nothing else, so every run agrees.
-
-    A copy takes `start` seconds and the bytes read and written over `bandwidth`, a few percent more
-    or less from one copy to the next, as no two measurements are equal.
-    """
-
-    def __init__(self, bandwidth: float = 1e10, start: float = 1e-6) -> None:
-        super().__init__(lambda: self._now)
-        self.bandwidth = bandwidth
-        self.start = start
-        self._now = 0.0
-        self._copies = 0
-
-    def copy(self, destination: Tensor, source: Tensor) -> None:
-        super().copy(destination, source)
-        moved = 2 * source.numel() * source.element_size()
-        self._copies += 1
-        self._now += (1 + 0.05 * math.sin(self._copies)) * (self.start + moved / self.bandwidth)
-
-    def kernel_copy(self, destination: Tensor, *sources: Tensor) -> None:
-        super().kernel_copy(destination, *sources)
-        moved = (1 + len(sources)) * destination.numel() * destination.element_size()
-        self._now += self.start + moved / self.bandwidth
 
 
 class Driver(Device):
