@@ -45,9 +45,11 @@ SOLVED = {"[ok]": YES, "[x]": NO, "[ ]": BLANK}
 IS_OPEN = re.compile(r"minutes · .*\bopen\b")
 TOO_LONG = re.compile(r"your code (?:ran|has waited) for")
 # What an answer never needs, and what reaches the check or the machine.
-OUT_OF_BOUNDS = set(
-    ["__import__", "breakpoint", "check", "compile", "delattr", "eval", "exec", "exit", "gc", "get_ipython", "getattr", "globals", "importlib", "input", "inspect", "IPython", "locals", "multiprocessing", "normcourse", "open", "os", "pathlib", "Path", "pickle", "quit", "runpy", "setattr", "shutil", "signal", "socket", "subprocess", "sys", "tempfile", "threading", "vars"]
-)
+OUT_OF_BOUNDS = """
+__import__ breakpoint check compile delattr eval exec exit gc get_ipython getattr globals importlib
+input inspect IPython locals multiprocessing normcourse open os pathlib Path pickle quit runpy
+setattr shutil signal socket subprocess sys tempfile threading vars
+"""
 IN_BOUNDS = {"__init__", "__name__", "__call__", "__len__", "__getitem__", "__iter__"}
 
 
@@ -131,11 +133,12 @@ def lesson_of(cells: list[Cell], lessons: list[Lesson]) -> Lesson | None:
 
 def out_of_bounds(source: str) -> str | None:
     """What an answer uses and may not, in words; SyntaxError for what is no Python."""
+    forbidden = OUT_OF_BOUNDS.split()
     tree = ast.parse(source)
     names = [name for node in ast.walk(tree) for name in names_in(node)]
     for part in ".".join(names).split("."):
         hidden = part.startswith("__") and part.endswith("__") and part not in IN_BOUNDS
-        if part in OUT_OF_BOUNDS or hidden:
+        if part in forbidden or hidden:
             return f"it uses {part}"
     for name in sorted(changed_from_outside(tree)):
         return f"it changes {name}, which is not its own"
