@@ -11,6 +11,7 @@ from tools import (
     contents,
     course_map,
     derivations,
+    errata,
     files,
     glossary,
     hero,
@@ -19,7 +20,7 @@ from tools import (
 from tools.reference import REFERENCE
 
 # contents comes last: it counts what the others have written
-MAKERS = (hero, course_map, derivations, choose, claims, glossary, sources, contents)
+MAKERS = (hero, course_map, derivations, choose, claims, glossary, sources, errata, contents)
 
 
 def no_longer_made() -> list[Path]:
