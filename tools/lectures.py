@@ -12,16 +12,16 @@ from pathlib import Path
 
 from editions import slide
 from tools import web
-from tools.browser import Browser, BrowserError, find_chromium
+from tools.browser import Browser, BrowserError, Tab, find_chromium
 from tools.browser_libraries import fetch_libraries
 
 ROOT = Path(__file__).resolve().parents[1]
 
 DECKS = ROOT / "lectures"
 PDFS = ROOT / "build" / "lectures"
-KINDS = {"": "?view=print", "_handout": "?view=print&handout"}
+KINDS = {"": "?view=print", "_handout": "?view=handout", "_script": "?view=script"}
 READY = "document.documentElement?.dataset.ready === '1'"
-PRINTABLE = f"{READY} && document.querySelector('.pdf-page') !== null"
+PRINTABLE = f"{READY} && document.querySelector('.pdf-page, .paper') !== null"
 MADE = re.compile(rb"/(CreationDate|ModDate) \(D:\d{14}")
 
 
@@ -43,20 +43,24 @@ def draft(decks: list[Path], notebooks: Path, work: Path, *options: str) -> list
 
 
 def print_decks(site: Path, target: Path) -> list[Path]:
-    """Each deck as a PDF, one slide a page, and as a handout with the notes between the slides."""
+    """Each deck as PDFs: slides, a handout for students, a script for the lecturer."""
     target.mkdir(parents=True, exist_ok=True)
-    made = []
+    decks = sorted(site.glob("lectures/*.html"))
+    wanted = [(deck, ending) for deck in decks for ending in KINDS]
+
+    def printed(tab: Tab, one: tuple[Path, str]) -> Path:
+        deck, ending = one
+        return print_deck(tab, deck, ending, target)
+
     with Browser(find_chromium()) as browser:
-        tab = browser.tab().size(*slide.SIZE)
-        for deck in sorted(site.glob("lectures/*.html")):
-            for ending, view in KINDS.items():
-                path = target / f"{deck.stem}{ending}.pdf"
-                tab.open(deck.as_uri() + view, PRINTABLE)
-                tab.pdf(path)
-                path.write_bytes(without_date(path.read_bytes()))
-                made.append(path)
-        tab.close()
-    return made
+        return browser.map(printed, wanted)
+
+
+def print_deck(tab: Tab, deck: Path, ending: str, target: Path) -> Path:
+    path = target / f"{deck.stem}{ending}.pdf"
+    tab.size(*slide.SIZE).open(deck.as_uri() + KINDS[ending], PRINTABLE).pdf(path)
+    path.write_bytes(without_date(path.read_bytes()))
+    return path
 
 
 def without_date(pdf: bytes) -> bytes:

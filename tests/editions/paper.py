@@ -1,10 +1,12 @@
 """What stands on printed pages: their words, their pixels, their links."""
 
 import contextlib
+import itertools
 import re
 from pathlib import Path
 
 import pypdfium2
+import pypdfium2.raw
 from PIL import Image, ImageChops, ImageStat
 
 POINTS_A_PIXEL = 72 / 96  # a page is measured in points, a style sheet in pixels
@@ -33,6 +35,16 @@ class Paper:
         with contextlib.closing(self.document[number]) as page:
             return page.render(scale=1 / POINTS_A_PIXEL).to_pil().convert("L")
 
+    def pictures_on(self, number: int) -> list[tuple[int, int, int, int]]:
+        """Where pictures lie on a page: left, top, right, bottom, in pixels of `picture`."""
+        pixels = 1 / POINTS_A_PIXEL
+        with contextlib.closing(self.document[number]) as page:
+            height = page.get_height()
+            images = page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE])
+            bounds = [image.get_bounds() for image in images]
+        boxes = [(left, height - high, right, height - low) for left, low, right, high in bounds]
+        return [tuple(round(pixels * length) for length in box) for box in boxes]
+
     def addresses(self) -> list[str]:
         """Where the links of all pages lead to."""
         return [found.decode() for found in ADDRESS.findall(self.path.read_bytes())]
@@ -45,11 +57,20 @@ class Paper:
 
 
 def squeezed(text: str) -> str:
-    return "".join(text.replace("\N{ZERO WIDTH SPACE}", "").split())
+    """Without white space and hyphens: a PDF loses those at which a line ends."""
+    return re.sub(r"[\s\N{ZERO WIDTH SPACE}\x02-]", "", text)
 
 
 def is_white(picture: Image.Image) -> bool:
     return picture.getextrema() == (255, 255)
+
+
+def ruled(picture: Image.Image) -> int:
+    """How many lines to write on: rows that are dark over more than four fifths of the paper."""
+    dark = picture.point(lambda shade: 255 if shade < 235 else 0)
+    shares = dark.resize((1, dark.height), Image.Resampling.BOX).tobytes()
+    rows = [False, *(share > 0.8 * 255 for share in shares)]
+    return sum(now and not before for before, now in itertools.pairwise(rows))
 
 
 def edges(picture: Image.Image, left: int, top: int, right: int, bottom: int) -> dict:

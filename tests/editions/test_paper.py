@@ -2,6 +2,7 @@
 
 import base64
 import io
+import math
 import re
 import shutil
 
@@ -10,30 +11,41 @@ from PIL import Image, ImageFilter
 
 from editions.slide import SIZE
 from tests.editions.conftest import ROOT
-from tests.editions.paper import Paper, difference, edges, is_white, squeezed
+from tests.editions.paper import Paper, difference, edges, is_white, ruled, squeezed
 from tests.editions.site import READY
 from tools import lectures
 
-MARGIN = {"left": 40, "top": 30, "right": 40, "bottom": 12}  # pixels of 1/96 inch
+# pixels of 1/96 inch; a sheet of Letter ends 9 mm before a sheet of A4, above and below
+MARGINS = {
+    "": {"left": 40, "top": 30, "right": 40, "bottom": 12},
+    "_handout": {"left": 50, "top": 50, "right": 50, "bottom": 34},
+    "_script": {"left": 50, "top": 50, "right": 50, "bottom": 34},
+}
+A4 = (794, 1123)
+LINES = 5  # to write on, below each slide of a handout
 SHEETS = ("02_layer_norm", "exercises/05_dyt", "reference/equations", "solutions/03_rms_norm")
 
 # What the slides promise: the words of all their steps (not of formulas, whose letters a PDF has in
-# an order of its own), and each panel that waits under a mask, with the place where it has to be.
+# an order of its own), those among them that answer a poll, the notes, and each panel that waits
+# under a mask, with its place in the picture.
 PROMISED = """[...document.querySelectorAll(".pdf-page")].map((page) => {
-  const words = [];
-  for (const part of page.querySelectorAll("section :is(h1, h2, p, li, pre, td)")) {
-    if (!part.closest("aside") && !part.querySelector(".math, p")) words.push(part.textContent);
-  }
+  const spoken = (selector) => [...page.querySelectorAll(selector)].filter(
+    (part) => !part.querySelector(".math, p, li"));
+  const texts = (selector) => spoken(selector).map((part) => part.textContent);
+  const slide = (part) => !part.closest("aside");
+  const words = spoken("section :is(h1, h2, p, li, pre, td)").filter(slide);
+  const answers = words.filter((part) => part.closest(".poll ~ *"));
   const panels = [...page.querySelectorAll(".mask")].map((mask) => {
-    const frame = mask.parentElement.getBoundingClientRect();
-    const edge = page.getBoundingClientRect();
     const image = mask.parentElement.querySelector("img");
+    const wide = parseFloat(image.style.width);
     const [left, top, width, height] = ["left", "top", "width", "height"].map(
-      (name) => parseFloat(mask.style[name]));
-    return {left, top, width, height, source: image.src, shown: parseFloat(image.style.width),
-            x: frame.left - edge.left, y: frame.top - edge.top};
+      (name) => parseFloat(mask.style[name]) / wide);
+    return {left, top, width, height, source: image.src};
   });
-  return {words, panels};
+  const seconds = Number(page.querySelector("section").dataset.timing);
+  const right = page.querySelectorAll(".poll .right").length;
+  return {words: words.map((part) => part.textContent), panels, seconds, right,
+          answers: answers.map((part) => part.textContent), notes: texts("aside.notes p")};
 })"""
 
 
@@ -57,30 +69,74 @@ def printed(site, tmp_path_factory):
     return folder
 
 
-def faults_of(path, slides):
-    """What is wrong with a printed deck; a handout has a page of notes behind each slide."""
-    faults = []
-    apart = 2 if path.stem.endswith("_handout") else 1
+def missing(texts, words, where):
+    for text in texts:
+        if squeezed(text) not in words:
+            yield f"{where}: {text!r} is not printed"
+
+
+def slides_faults(words, pictures, slides):
+    if len(words) != len(slides):
+        yield f"{len(words)} pages for {len(slides)} slides"
+    for number, (printed, slide) in enumerate(zip(words, slides, strict=False), 1):
+        yield from missing(slide["words"], printed, f"page {number}")
+
+
+def handout_faults(words, pictures, slides):
+    if len(words) != math.ceil(len(slides) / 2):
+        yield f"{len(words)} pages for {len(slides)} slides"
+    for place, slide in enumerate(slides):
+        printed = words[min(place // 2, len(words) - 1)]
+        open_words = [text for text in slide["words"] if text not in slide["answers"]]
+        yield from missing(open_words, printed, f"slide {place + 1}")
+        for text in [*slide["answers"], *slide["notes"]]:
+            if squeezed(text) in printed:
+                yield f"slide {place + 1}: {text!r} is not for students"
+    if "✓" in "".join(words):
+        yield "the answer of a poll is marked"
+    lines = sum(map(ruled, pictures))
+    if lines != LINES * len(slides):
+        yield f"{lines} lines to write on for {len(slides)} slides"
+
+
+def script_faults(words, pictures, slides):
+    if not 2 < len(slides) / len(words) < 4.5:
+        yield f"{len(words)} pages for {len(slides)} slides"
+    printed = "".join(words)
+    start = 0
+    for place, slide in enumerate(slides):
+        end = start + slide["seconds"] / 60
+        texts = [*slide["words"], *slide["notes"], f"minute {start:g} to {end:g}"]
+        yield from missing(texts, printed, f"slide {place + 1}")
+        start = end
+    marked = printed.count("✓")
+    if marked != sum(slide["right"] for slide in slides):
+        yield f"{marked} answers of polls are marked"
+
+
+FAULTS = {"": slides_faults, "_handout": handout_faults, "_script": script_faults}
+
+
+def faults_of(path, slides, ending):
+    """What is wrong with the slides, the handout or the script of a deck."""
     with Paper(path) as paper:
-        if len(paper) != apart * len(slides):
-            faults.append(f"{len(paper)} pages for {len(slides)} slides")
-        for number in range(len(paper)):
-            for side, stripe in edges(paper.picture(number), **MARGIN).items():
-                if not is_white(stripe):
-                    faults.append(f"page {number + 1}: no white {side} edge")
-        for number, slide in enumerate(slides):
-            page = apart * number
-            words = paper.words(page)
-            for text in slide["words"]:
-                if squeezed(text) not in words:
-                    faults.append(f"page {page + 1}: {text!r} is not printed")
-            picture = paper.picture(page)
-            for panel in slide["panels"]:
-                if is_lost(picture, panel):
-                    faults.append(f"page {page + 1}: a panel is not printed")
-        for address in paper.addresses():
-            if not address.startswith(("https:", "http:")):
-                faults.append(f"a link to {address}")
+        numbers = range(len(paper))
+        words = [paper.words(number) for number in numbers]
+        pictures = [paper.picture(number) for number in numbers]
+        boxes = [(number, box) for number in numbers for box in paper.pictures_on(number)]
+        addresses = paper.addresses()
+    faults = list(FAULTS[ending](words, pictures, slides))
+    for number, picture in enumerate(pictures, 1):
+        for side, stripe in edges(picture, **MARGINS[ending]).items():
+            if not is_white(stripe):
+                faults.append(f"page {number}: no white {side} edge")
+    for place, slide in enumerate(slides, 1):
+        for panel in slide["panels"]:
+            if all(is_lost(pictures[number], box, panel) for number, box in boxes):
+                faults.append(f"slide {place}: a panel is not printed")
+    for address in addresses:
+        if not address.startswith(("https:", "http:")):
+            faults.append(f"a link to {address}")
     content = path.read_bytes()
     for private in (b"file:", str(ROOT).encode()):
         if private in content:
@@ -88,61 +144,66 @@ def faults_of(path, slides):
     return faults
 
 
-def is_lost(page, panel):
-    """Whether the paper is there more like a white one than like the stored picture."""
-    stored = Image.open(io.BytesIO(base64.b64decode(panel["source"].split(",")[1])))
-    height = stored.height * panel["shown"] / stored.width
-    shown = stored.resize((round(panel["shown"]), round(height)), Image.Resampling.LANCZOS)
-    white = Image.new("L", page.size, "white")
-    wanted = white.copy()
-    wanted.paste(shown.convert("L"), (round(panel["x"]), round(panel["y"])))
-    left = panel["x"] + panel["left"]
-    top = panel["y"] + panel["top"]
-    box = tuple(map(round, (left, top, left + panel["width"], top + panel["height"])))
+def is_lost(page, box, panel):
+    """Whether the paper is there more like a white one than like the panel of the picture."""
+    stored = Image.open(io.BytesIO(base64.b64decode(panel["source"].split(",")[1]))).convert("L")
+    shown = page.crop(box)
+    ratio = shown.width / stored.width
+    if abs(shown.height - ratio * stored.height) > 2:
+        return True
+    left, top = panel["left"] * shown.width, panel["top"] * shown.width
+    right, bottom = left + panel["width"] * shown.width, top + panel["height"] * shown.width
+    part = tuple(map(round, (left, top, right, bottom)))
+    wanted = stored.resize(shown.size, Image.Resampling.LANCZOS)
+    white = Image.new("L", shown.size, "white")
     # blurred: a thin line that stands a pixel beside its place is there
     there, expected, blank = (
-        image.crop(box).filter(ImageFilter.GaussianBlur(3)) for image in (page, wanted, white)
+        image.crop(part).filter(ImageFilter.GaussianBlur(3)) for image in (shown, wanted, white)
     )
     return difference(there, expected) > difference(blank, expected) / 2
 
 
-def test_decks_and_handouts_are_printed_whole_with_margins_and_without_private_links(
-    printed, promised
-):
+def test_slides_handouts_and_scripts_are_printed_whole(printed, promised):
     assert sum(len(slide["panels"]) for slides in promised.values() for slide in slides) >= 8
+    assert sum(slide["right"] for slides in promised.values() for slide in slides) >= 9
+    assert all(any(slide["answers"] for slide in slides) for slides in promised.values())
     faults = {}
     for deck, slides in promised.items():
         for ending in lectures.KINDS:
-            found = faults_of(printed / f"{deck}{ending}.pdf", slides)
+            found = faults_of(printed / f"{deck}{ending}.pdf", slides, ending)
             if found:
                 faults[f"{deck}{ending}"] = found
     assert faults == {}
 
 
-def test_the_handout_has_the_notes_on_pages_of_their_own(printed, promised):
-    for deck, slides in promised.items():
-        with Paper(printed / f"{deck}_handout.pdf") as paper:
-            for number in range(len(slides)):
-                words = paper.words(2 * number + 1)
-                assert "Speakernotes" in words, deck
-                assert re.search(r"\b\d+(\.\d+)?min", words), deck
-
-
-STYLE = "_static/deck/deck.css"
+DECK = "02_layer_norm"
+SLIDES = "_static/deck/deck.css"
+PAPER = "_static/deck/paper.css"
+LAYOUT = "_static/deck/paper.js"
 SCRIPT = "_static/deck/deck.js"
-# fault -> the file of the site, what is taken out of it, and what is seen on paper then
+LOST = "a panel is not printed"
+NO_LEFT = "no white left edge"
+# fault -> what is printed, the file of the site, what is taken out of it, and what is seen then
 PLANTED = {
-    "the masks stay": (STYLE, r".*reveal-print .*\.mask .*", "a panel is not printed"),
-    "the edges are lost": (STYLE, r".*reveal-print .* section .*", "no white left edge"),
-    "the notes' edges": (STYLE, r".*reveal-print .*\[data-layout\] .*", "no white left edge"),
-    "a page too many": (STYLE, r".*\[data-layout\]:last-child .*", " pages for "),
-    "private links": (SCRIPT, r".*keepOnlyLinksOfTheWeb\(\);", "a link to file:"),
-    "the steps stay away": (SCRIPT, r"(?=Reveal\.initialize)", "is not printed"),
+    "the masks stay": ("", SLIDES, r".*reveal-print .*\.mask .*", LOST),
+    "the handout's masks stay": ("_handout", PAPER, r".*\.mask .*", LOST),
+    "the edges are lost": ("", SLIDES, r".*reveal-print .* section .*", NO_LEFT),
+    "the script's edges": ("_script", PAPER, r"margin: 16mm 15mm", NO_LEFT),
+    "a page too many": ("_handout", PAPER, r"129mm", " pages for "),
+    "private links": ("_script", SCRIPT, r".*keepOnlyLinksOfTheWeb\(\);", "a link to file:"),
+    "the steps stay away": ("", SCRIPT, r"(?=return Reveal\.initialize)", "is not printed"),
+    "the answers are told": ("_handout", LAYOUT, r":not\(\.poll .*\*\)", "is not for students"),
+    "the answers are kept": ("_script", LAYOUT, r'"\.fragment"', "answers of polls are marked"),
+    "no room to write": ("_handout", LAYOUT, r"(?<=rules\()5", "lines to write on"),
+    "no clock": ("_script", LAYOUT, r".*box\(\"clock\".*", "'minute 0 to 1' is not printed"),
 }
-HIDE_STEPS = (
-    'document.head.insertAdjacentHTML("beforeend",'
-    '"<style>.fragment { visibility: hidden !important }</style>");\n'
-)
+INSTEAD = {
+    "the steps stay away": 'document.head.insertAdjacentHTML("beforeend",'
+    '"<style>.fragment { visibility: hidden !important }</style>");\n',
+    "a page too many": "140mm",
+    "the answers are kept": '"b"',
+    "the script's edges": "margin: 16mm 5mm",
+}
 
 
 @pytest.fixture(scope="module")
@@ -151,24 +212,24 @@ def copied(site, tmp_path_factory):
     folder = tmp_path_factory.mktemp("copied")
     shutil.copytree(site / "_static", folder / "_static")
     (folder / "lectures").mkdir()
-    shutil.copy(site / "lectures" / "02_layer_norm.html", folder / "lectures")
+    shutil.copy(site / "lectures" / f"{DECK}.html", folder / "lectures")
     return folder
 
 
 @pytest.mark.parametrize("fault", PLANTED)
-def test_a_planted_fault_is_seen_on_paper(copied, promised, tmp_path, fault):
-    name, pattern, seen = PLANTED[fault]
+def test_a_planted_fault_is_seen_on_paper(tab, copied, promised, tmp_path, fault):
+    ending, name, pattern, seen = PLANTED[fault]
     path = copied / name
     right = path.read_text("utf-8")
-    wrong, count = re.subn(pattern, HIDE_STEPS if fault == "the steps stay away" else "", right)
+    wrong, count = re.subn(pattern, INSTEAD.get(fault, ""), right)
     assert count == 1
     try:
         path.write_text(wrong, "utf-8")
-        printed = lectures.print_decks(copied, tmp_path)
+        deck = copied / "lectures" / f"{DECK}.html"
+        printed = lectures.print_deck(tab, deck, ending, tmp_path)
     finally:
         path.write_text(right, "utf-8")
-    slides = promised["02_layer_norm"]
-    found = [found for pdf in printed for found in faults_of(pdf, slides)]
+    found = faults_of(printed, promised[DECK], ending)
     assert any(seen in fault for fault in found), found
 
 
@@ -179,7 +240,7 @@ def test_a_deck_prints_the_same_twice(copied, tmp_path):
 
 
 def test_a_deck_that_is_open_for_the_room_says_how_it_is_printed(tab, site, tmp_path):
-    tab.size(*SIZE).open((site / "lectures" / "02_layer_norm.html").as_uri(), READY)
+    tab.size(*SIZE).open((site / "lectures" / f"{DECK}.html").as_uri(), READY)
     tab.pdf(tmp_path / "deck.pdf")
     with Paper(tmp_path / "deck.pdf") as paper:
         assert len(paper) == 1

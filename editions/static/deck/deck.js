@@ -1,11 +1,12 @@
 // A deck: formulas first, so that reveal.js finds the steps inside them. In the address:
-// ?lab=http://localhost:8888 links the cells to a running lab; ?view=print for printing, with
-// &handout the notes are printed, too.
+// ?lab=http://localhost:8888 links the cells to a running lab; ?view=print prints the slides,
+// ?view=handout and ?view=script are papers for the students and for the lecturer (paper.js).
 
 const asked = new URLSearchParams(location.search);
+const view = asked.get("view");
 
 function setFormula(element) {
-  const inNotes = element.closest("aside") !== null;
+  const inNotes = element.closest("aside") !== null && view !== "script";
   katex.render(element.textContent.trim(), element, {
     displayMode: element.tagName === "DIV",
     output: inNotes ? "mathml" : "htmlAndMathml", // the presenter's window has no styles of KaTeX
@@ -42,30 +43,40 @@ const lab = runningLab();
 if (lab !== null) {
   for (const link of document.querySelectorAll("a.cell")) linkToLab(link, lab);
 }
-if (asked.get("view") === "print") keepOnlyLinksOfTheWeb();
+if (view !== null) keepOnlyLinksOfTheWeb();
 
-let seconds = 0;
-for (const slide of document.querySelectorAll("[data-timing]")) {
-  seconds += Number(slide.dataset.timing);
+function start() {
+  let seconds = 0;
+  for (const slide of document.querySelectorAll("[data-timing]")) {
+    seconds += Number(slide.dataset.timing);
+  }
+
+  const style = getComputedStyle(document.documentElement);
+  const pixels = (name) => parseInt(style.getPropertyValue(name), 10);
+
+  return Reveal.initialize({
+    width: pixels("--slide-width"),
+    height: pixels("--slide-height"),
+    margin: 0,
+    center: false,
+    controls: false,
+    hash: true,
+    pdfSeparateFragments: false,
+    plugins: [RevealNotes],
+    scrollActivationWidth: null,
+    slideNumber: "c/t",
+    totalTime: seconds,
+    transition: "none",
+  });
 }
 
-const style = getComputedStyle(document.documentElement);
-const pixels = (name) => parseInt(style.getPropertyValue(name), 10);
-
-Reveal.initialize({
-  width: pixels("--slide-width"),
-  height: pixels("--slide-height"),
-  margin: 0,
-  center: false,
-  controls: false,
-  hash: true,
-  pdfSeparateFragments: false,
-  plugins: [RevealNotes],
-  scrollActivationWidth: null,
-  showNotes: asked.has("handout") ? "separate-page" : false,
-  slideNumber: "c/t",
-  totalTime: seconds,
-  transition: "none",
-}).then(() => {
+function isReady() {
   document.documentElement.dataset.ready = "1";
-});
+}
+
+if (view in PAPERS) {
+  layOut(view);
+  isReady();
+} else {
+  start().then(isReady);
+}
