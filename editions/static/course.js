@@ -1,5 +1,5 @@
-// Formulas set by KaTeX; a tag shows its formula; pictures open at full size; folds open for links
-// and for the printer; what scrolls can be scrolled by keyboard.
+// Formulas set by KaTeX; a tag shows its formula; pictures open at full size; folds open for links;
+// what scrolls can be scrolled by keyboard.
 
 function setFormula(latex, element, display) {
   katex.render(latex, element, { displayMode: display, throwOnError: false, strict: "ignore" });
@@ -91,10 +91,6 @@ function openTarget() {
   target.scrollIntoView();
 }
 
-function openAll() {
-  for (const fold of document.querySelectorAll("details")) fold.open = true;
-}
-
 // --- the keyboard
 
 function makeScrollable() {
@@ -129,4 +125,3 @@ document.addEventListener("keydown", (event) => {
 });
 addEventListener("resize", makeScrollable);
 addEventListener("hashchange", openTarget);
-addEventListener("beforeprint", openAll);

@@ -23,7 +23,7 @@ MARGINS = {
 }
 A4 = (794, 1123)
 LINES = 5  # to write on, below each slide of a handout
-SHEETS = ("02_layer_norm", "exercises/05_dyt", "reference/equations", "solutions/03_rms_norm")
+SHEETS = ("exercises/05_dyt", "reference/equations", "solutions/03_rms_norm")
 
 # What the slides promise: the words of all their steps (not of formulas, whose letters a PDF has in
 # an order of its own), those among them that answer a poll, the notes, and each panel that waits
@@ -259,6 +259,10 @@ def printed_page(tab, address, path):
 @pytest.mark.parametrize("page", SHEETS)
 def test_a_web_page_is_printed_without_what_is_for_the_screen(tab, site, tmp_path, page):
     words, pictures = printed_page(tab, (site / f"{page}.html").as_uri(), tmp_path / "page.pdf")
+    assert_clean(words, pictures)
+
+
+def assert_clean(words, pictures):
     for text, picture in zip(words, pictures, strict=True):
         assert "Skiptocontent" not in text
         assert text, "an empty page"
@@ -266,6 +270,47 @@ def test_a_web_page_is_printed_without_what_is_for_the_screen(tab, site, tmp_pat
             assert is_white(stripe), side
     assert "Textandfigures:CCBY4.0;code:MITlicence." in words[-1]
     assert not any("MadewithSphinx" in text for text in words)
+
+
+# The words of each fold that stands in no other one.
+FOLDS = """[...document.querySelectorAll("details:not(details *)")].map((fold) => ({
+  summary: fold.querySelector("summary").textContent,
+  inside: [...fold.querySelectorAll("p, li, pre")].filter(
+    (part) => !part.querySelector(".math, p")).map((part) => part.textContent)}))"""
+LETTERS = """[...document.querySelectorAll("article :is(p, li, td, th, summary, pre)")].filter(
+  (part) => part.textContent.trim() && part.checkVisibility()).map((part) => [
+    parseFloat(getComputedStyle(part).fontSize) * 72 / 96, part.tagName])"""
+LONGEST = 17  # pages of the lesson that is looked at
+
+
+def test_a_lesson_is_printed_short_closed_and_legible(tab, site, tmp_path):
+    address = (site / "02_layer_norm.html").as_uri()
+    words, pictures = printed_page(tab, address, tmp_path / "lesson.pdf")
+    assert_clean(words, pictures)
+    assert len(words) <= LONGEST
+    whole = "".join(words)
+    folds = tab.run(FOLDS)
+    assert len(folds) > 10
+    for fold in folds:
+        assert squeezed(f"{fold['summary']} (closed: not printed)") in whole
+    hidden = [text for fold in folds for text in fold["inside"] if len(text) > 80]
+    assert len(hidden) > 10
+    assert [text for text in hidden if squeezed(text) in whole] == []
+
+    tab.run('document.querySelectorAll("details").forEach((fold) => { fold.open = true; })')
+    tab.pdf(tmp_path / "opened.pdf")
+    with Paper(tmp_path / "opened.pdf") as paper:
+        opened = "".join(paper.words(number) for number in range(len(paper)))
+    assert "(closed:notprinted)" not in opened
+    assert sum(squeezed(text) in opened for text in hidden) > 0.7 * len(
+        hidden
+    )  # no page ends in them
+
+    tab.media("print")
+    letters = tab.run(LETTERS)
+    tab.media()
+    assert min(size for size, name in letters if name != "PRE") >= 9.99
+    assert min(size for size, name in letters if name == "PRE") >= 8.49
 
 
 def test_the_decision_card_is_one_sheet_of_a4(tab, site, tmp_path):
@@ -284,7 +329,7 @@ def test_a_skip_link_that_is_printed_is_seen(tab, site, tmp_path):
     shutil.copytree(site / "_static", folder / "_static")
     (folder / "exercises").mkdir()
     shutil.copy(site / "exercises" / "02_layer_norm.html", folder / "exercises")
-    style = folder / "_static" / "course.css"
+    style = folder / "_static" / "print.css"
     right = style.read_text("utf-8")
     assert right.count(".skip-to-content, ") == 1
     style.write_text(right.replace(".skip-to-content, ", ""), "utf-8")
