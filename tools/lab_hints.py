@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-KEPT = "An update renewed this lesson. What you had written in it is kept beside it: {}."
+KEPT = "An update renewed this lesson. What you wrote and does not stand in it is in {}."
 HINT = "A cell at the top defines `{}`. After a restart: Run → Run All Above Selected Cell."
 
 

@@ -1,7 +1,8 @@
 """The learner's copy of the lessons in my/: made, renewed with the course, and counted.
 
-A file that the reader changed is never overwritten: it is kept as NAME.old.ipynb when the course
-has a newer one. The reader's own records (my/records/own) are not touched at all. What stands in
+A file that the reader changed is never overwritten: when the course has a newer lesson, the
+reader's cells are put into it (tools/merge.py), and what has no place there is kept in
+NAME.old.ipynb. The reader's own records (my/records/own) are not touched at all. What stands in
 the way (a full disk, a damaged file) becomes a sentence, and the rest is done.
 """
 
@@ -17,11 +18,16 @@ from pathlib import Path
 
 from editions import moved
 from editions.predictions import answers, folded
-from tools import files
+from tools import files, merge
 
 GIVEN = ".given.json"  # in the copy: {file: the signature of what was given to the reader}
+CELLS = ".cells.json"  # in the copy: {lesson: the signature of each cell as it was given}
 SOLVED = "progress.json"  # in the copy: {lesson: its solved exercises}
-LISTS = {GIVEN: (str, "which lessons you were given"), SOLVED: (list, "what you solved")}
+LISTS = {
+    GIVEN: (str, "which lessons you were given"),
+    CELLS: (dict, "what stood in their cells"),
+    SOLVED: (list, "what you solved"),
+}
 OWN = "records/own"
 SKIPPED = {".ipynb_checkpoints", "__pycache__"}
 CURES = {  # of what the system may say when a file is to be written
@@ -41,6 +47,9 @@ class News:
 
     renewed: list[str] = field(default_factory=list)  # files that are newer now
     kept: list[str] = field(default_factory=list)  # names under which the reader's own are kept
+    merged: dict[str, int] = field(default_factory=dict)  # {lesson: how many own cells are in it}
+    # {name of the kept lesson: its cells that have no place in the new one}
+    left: dict[str, list[str]] = field(default_factory=dict)
     # lessons that the course no longer has: the reader's copy, as it is called now
     gone: dict[str, str] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)  # a sentence for each damaged course notebook
@@ -53,6 +62,7 @@ def renew(source: Path, target: Path) -> News:
     A file of the learner's is left alone unless the course's is newer.
     """
     given = read_list(target / GIVEN)
+    cells = read_list(target / CELLS)
     news = News()
     paths = [path for path in sorted(source.rglob("*")) if path.is_file()]
     course = {path.relative_to(source).as_posix(): path for path in paths}
@@ -65,7 +75,7 @@ def renew(source: Path, target: Path) -> News:
             news.unread.append(files.no_notebook(path))
             continue
         with _noting(news, name):
-            _renew_one(target, name, content, given, news)
+            _renew_one(target, name, content, given, cells, news)
     for name in [*given, *(f"{stem}.ipynb" for stem in moved.MOVED)]:
         if name not in course:
             with _noting(news, name):
@@ -74,6 +84,7 @@ def renew(source: Path, target: Path) -> News:
         (target / OWN).mkdir(parents=True, exist_ok=True)
     with _noting(news, GIVEN):
         files.write(target / GIVEN, json.dumps(given, indent=1) + "\n")
+        files.write(target / CELLS, json.dumps(cells, indent=1) + "\n")
     return news
 
 
@@ -86,7 +97,9 @@ def _noting(news: News, name: str) -> Iterator[None]:
         news.unwritten[name] = error.errno or errno.EIO
 
 
-def _renew_one(target: Path, name: str, content: bytes, given: dict, news: News) -> None:
+def _renew_one(
+    target: Path, name: str, content: bytes, given: dict, cells: dict, news: News
+) -> None:
     """Give the reader this file, unless it is the one that was given already."""
     mine = target / name
     newest = signature(name, content)
@@ -98,10 +111,31 @@ def _renew_one(target: Path, name: str, content: bytes, given: dict, news: News)
         if signature(name, mine.read_bytes()) in (given.get(name), newest):
             files.write(mine, content)
         else:
-            _keep_and_write(mine, content, target, news)
+            _merge(mine, content, target, cells.get(name), news)
         if name in given:
             news.renewed.append(name)
     given[name] = newest
+    if name.endswith(".ipynb"):
+        cells[name] = merge.signatures(content)
+
+
+def _merge(mine: Path, content: bytes, target: Path, given: dict | None, news: News) -> None:
+    """The new lesson with the reader's cells; the old one is kept where it has more of them."""
+    name = mine.relative_to(target).as_posix()
+    try:
+        found = merge.merge(mine.read_bytes(), content, given or {}) if given else None
+    except ValueError:  # a notebook that another program wrote, or none
+        found = None
+    if found is None:
+        _keep_and_write(mine, content, target, news)
+        return
+    if found.left:
+        _keep_and_write(mine, found.content, target, news)
+        news.left[news.kept[-1]] = found.left
+    else:
+        files.write(mine, found.content)
+    if found.placed:
+        news.merged[name] = len(found.placed)
 
 
 def _keep_and_write(mine: Path, content: bytes, target: Path, news: News) -> None:
@@ -187,14 +221,14 @@ def learners_form(path: Path) -> bytes:
         if "hide-input" in cell["metadata"].get("tags", []):
             cell["metadata"].setdefault("jupyter", {})["source_hidden"] = True
     _fold_answers(notebook["cells"])
-    return (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode()
+    return merge.notebook_bytes(notebook)
 
 
 def _fold_answers(cells: list[dict]) -> None:
     for span in answers(cell.get("id") for cell in cells):
         for cell in cells[span.start : span.stop]:
             if cell["cell_type"] == "markdown":
-                cell["source"] = folded(cell["id"], _text(cell))
+                cell["source"] = folded(cell["id"], merge.text(cell))
 
 
 def signature(name: str, content: bytes) -> str:
@@ -202,15 +236,10 @@ def signature(name: str, content: bytes) -> str:
     if name.endswith(".ipynb"):
         try:
             cells = json.loads(content)["cells"]
-            content = json.dumps([[cell["cell_type"], _text(cell)] for cell in cells]).encode()
+            content = json.dumps([[cell["cell_type"], merge.text(cell)] for cell in cells]).encode()
         except (ValueError, KeyError, TypeError):  # damaged: it is what it is
             pass
     return hashlib.sha256(content).hexdigest()
-
-
-def _text(cell: dict) -> str:
-    source = cell["source"]
-    return source if isinstance(source, str) else "".join(source)
 
 
 def _free_name(path: Path, word: str = "old") -> Path:
@@ -230,9 +259,14 @@ def announcement(news: News, source: Path, target: Path) -> list[str]:
         lessons = [Path(name).stem for name in news.renewed if re.match(r"\d\d", name)]
         what = ", ".join(lessons) or f"{len(news.renewed)} files"
         lines.append(f"A newer edition of the course: {what} renewed.")
-    if news.kept:
-        kept = ", ".join(_shown(target, name) for name in news.kept)
-        lines.append(f"What you changed is kept: {kept}.")
+    if news.merged:
+        counts = (f"{_shown(target, name)} ({count})" for name, count in news.merged.items())
+        lines.append(f"The cells that you wrote are in it: {', '.join(counts)}.")
+    for name, cells in news.left.items():
+        lines.append(f"No place in it have {', '.join(cells)}: kept in {_shown(target, name)}.")
+    kept = [_shown(target, name) for name in news.kept if name not in news.left]
+    if kept:
+        lines.append(f"What you changed is kept: {', '.join(kept)}.")
     lines += [_where_it_went(name, news.gone[name], source, target) for name in news.gone]
     return lines + list(_unwritten(news, target))
 

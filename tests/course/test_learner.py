@@ -159,13 +159,14 @@ def test_a_changed_lesson_is_kept_beside_the_newer_one(course):
     assert sources(mine / "01_a.old2.ipynb") == ["my answer before the third"]
     assert told(news, course) == [
         "A newer edition of the course: 01_a renewed.",
-        "What you changed is kept: my/01_a.old2.ipynb.",
+        "No place in it have cell-0: kept in my/01_a.old2.ipynb.",
     ]
 
 
 def test_a_copy_from_before_there_was_a_list_loses_nothing(course):
     lessons, mine = course
-    (mine / ".given.json").unlink()
+    for name in (learner.GIVEN, learner.CELLS):
+        (mine / name).unlink()
     write_lesson(mine / "01_a.ipynb", "my answer")
     assert renew(lessons, mine).kept == ["01_a.old.ipynb"]
     assert sources(mine / "01_a.old.ipynb") == ["my answer"]
@@ -402,7 +403,7 @@ def test_the_news_stand_above_jupyters_log_and_below_it(lab, course, capsys):
     place = shown.index("Jupyter's log")
     assert len(shown[place + 1 :]) == 3  # the damaged list, what is newer, what is kept
     assert shown[place - 3 : place] == shown[place + 1 :]
-    assert shown[-1] == "What you changed is kept: my/01_a.old.ipynb."
+    assert shown[-1] == "No place in it have cell-0: kept in my/01_a.old.ipynb."
     lab.main([])
     assert capsys.readouterr().out.splitlines() == ["Jupyter's log"]
 

@@ -1,0 +1,87 @@
+"""What a reader wrote in a lesson, put into the lesson that an update brings.
+
+Cells are compared by their ids. What was given to the reader is known by the signature of each of
+its cells, so a cell with another text is the reader's.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+
+ANSWER = re.compile(r".+-stub|predict-\d+")  # made to be filled, whatever the course says in it
+
+
+@dataclass
+class Merged:
+    content: bytes  # the new lesson with the reader's cells
+    placed: list[str] = field(default_factory=list)  # ids of the reader's cells that are in it
+    left: list[str] = field(default_factory=list)  # ids of those that have no place in it
+
+
+def text(cell: dict) -> str:
+    source = cell["source"]
+    return source if isinstance(source, str) else "".join(source)
+
+
+def notebook_bytes(notebook: dict) -> bytes:
+    return (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def signatures(content: bytes) -> dict[str, str]:
+    """{id: signature} of a notebook's cells; ValueError for what is none, or has a cell twice."""
+    return {name: signature(cell) for name, cell in _cells(json.loads(content)).items()}
+
+
+def signature(cell: dict) -> str:
+    return hashlib.sha256(f"{cell['cell_type']}\n{text(cell)}".encode()).hexdigest()
+
+
+def merge(mine: bytes, newest: bytes, given: dict[str, str]) -> Merged:
+    """The newest lesson with what the reader wrote: answers, own cells, changes of other cells.
+
+    An answer stays, also where the course has changed its stub; another cell that both have changed
+    is the course's, and the reader's is left over. An own cell comes behind the cell that it
+    followed. ValueError where a notebook cannot be read.
+    """
+    notebook = json.loads(newest)
+    result = list(_cells(notebook).values())
+    found = Merged(b"")
+    before = ""
+    for name, cell in _cells(json.loads(mine)).items():
+        names = [there["id"] for there in result]
+        if signature(cell) == given.get(name) or not text(cell).strip():
+            before = name if name in names else before
+            continue
+        if name in names and _may_replace(result[names.index(name)], given):
+            result[names.index(name)] = cell
+        elif name in names or name in given:
+            found.left.append(name)
+            continue
+        else:
+            result.insert(names.index(before) + 1 if before else 0, cell)
+        before = name
+        found.placed.append(name)
+    found.content = notebook_bytes(notebook | {"cells": result})
+    return found
+
+
+def _may_replace(newest: dict, given: dict[str, str]) -> bool:
+    """Whether the reader's text goes before the course's in this cell."""
+    name = newest["id"]
+    as_given = signature(newest) == given.get(name)
+    return as_given or (name in given and ANSWER.fullmatch(name) is not None)
+
+
+def _cells(notebook: dict) -> dict[str, dict]:
+    """The cells by their ids, in their order."""
+    try:
+        cells = notebook["cells"]
+        found = {cell["id"]: cell for cell in cells}
+        for cell in cells:
+            signature(cell)  # it has a kind and a text
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no notebook whose cells have ids: {error!r}") from None
+    if len(found) < len(cells):
+        raise ValueError("a cell is there twice")
+    return found
