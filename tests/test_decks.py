@@ -36,13 +36,35 @@ def drawing(width, panels):
 CELLS = [
     {"id": "words", "cell_type": "markdown", "metadata": {}, "source": WORDS},
     code("lines", "a = 1\nb = 2\nprint(a)", stream("first 12.5\nsecond 77 %\n")),
+    code("runs", "", stream("deep\nnone 21 to 56 %\nlayer_norm 61 to 64 %\nflat\nnone 0 to 9 %\n")),
+    code("even", "", stream("all of them 3\nlast of them -3\n")),
     code("long", f"x = '{'long ' * 30}'"),
     code("picture", "plot()", drawing(1, [[0, 0, 1, 1], [0, 0, 1, 1]])),
     code("whole", "plot()", drawing(1, [])),
     code("wide", "plot()", drawing(2000, [[0, 0, 1, 1]])),
 ]
 
-HEAD = "---\nminutes: 4\n---\n# A deck\n\n:::{notes} 1\nWelcome.\n:::\n\n## A result\n\n"
+HEAD = """---
+minutes: 4
+plan:
+  Start: What is $y$?
+  End: What then?
+---
+# A deck
+
+:::{plan}
+:::
+
+:::{notes} 1
+Welcome.
+:::
+
+## A result
+
+:::{begins} Start
+:::
+
+"""
 PARTS = f""":::{{figure-of}} picture
 :steps:
 :::
@@ -83,17 +105,62 @@ It is {{value}}`lines /second (\\d+ %)/`.
 - none {{if}}`/second 0/`
 :::
 
+:::{{chart-of}} lines
+:rows: /(?P<name>\\w+) (?P<value>[\\d.]+)/
+:unit: how many, of 77
+:axis: 0 100
+:colours: first = dyt; second = teal
+:steps:
+:::
+
+:::{{chart-of}} runs lines
+:rows: /^(?P<name>\\w+) (?P<low>\\d+) to (?P<high>\\d+) %/
+:groups: /^(deep|flat)$/
+:say: none = nothing
+:unit: %
+:height: 600
+:::
+
+:::{{beside}} 60
+:::
+
+:::{{table-of}} runs
+:rows: /^(\\w+) (\\d+) to (\\d+) %/
+:heads: norm | worst | best
+:steps: 2
+:::
+
 :::{{then}}
 :::
 
 The rest.
+
+:::{{sources}}
+[Somebody 2016, arXiv 1607.06450](https://arxiv.org/abs/1607.06450)
+:::
 
 :::{{notes}} 2
 It says 12.5 and 42%.
 :::
 
 """
-END = "## Two exercises for the room\n\n1. One.\n2. Two.\n\n:::{notes} 1\nGo.\n:::\n"
+END = """## Two exercises for the room
+
+:::{begins} End
+:::
+
+:::{summary}
+- It is 3.
+- Nothing.
+:::
+
+1. One.
+2. Two.
+
+:::{notes} 1
+Go.
+:::
+"""
 FINE = HEAD + PARTS + END
 
 # name -> what is replaced in the deck, by what, and what the build says of it
@@ -154,6 +221,26 @@ FAULTS = {
     "old-markup": ("The rest.", "{{eq:two}}", "left in the words"),
     "dead-link": ("The rest.", "[a page](../nowhere.md)", "nowhere.md"),
     "no-label": ("The rest.", "[a tag](#eq-nowhere)", "eq-nowhere"),
+    "chart-rows": ("(?P<name>\\w+) (?P<v", "(?P<name>x+) (?P<v", "matches none of these lines"),
+    "chart-pattern": ("(?P<name>\\w+) (?P<v", "(?P<name>\\w+ (?P<v", "is no regular expression"),
+    "chart-groups": ("(?P<name>\\w+) (?P<v", "(?P<word>\\w+) (?P<v", "the pattern's groups are"),
+    "chart-cell": ("{chart-of} runs", "{chart-of} run", "no cell 'run'; near it: runs"),
+    "chart-unit": (":unit: how many, of 77\n", "", ":unit: says what the numbers of a chart are"),
+    "chart-number": ("how many, of 77", "how many, of 76", "76 stands in none of the cells"),
+    "chart-axis": (":axis: 0 100", ":axis: 0 50", ":axis: 0 50 leaves out 12.5 or 77"),
+    "chart-ends": (":axis: 0 100", ":axis: 0", ":axis: wants two numbers, low and high, not '0'"),
+    "chart-colour": ("= teal", "= pink", "no colour is called 'pink'; there are none, batch_norm"),
+    "chart-say": (":say: none = nothing", ":say: none", "'none' should be: printed = said"),
+    "chart-heads": ("deep|flat", "wide|high", ":groups: /^(wide|high)$/ matches none of these"),
+    "chart-zero": (":unit: %", ":unit: %\n:log:", ":log: wants numbers above 0, and one is 0"),
+    "chart-high": (":height: 600", ":height: 180", "3 rows are too many for one chart"),
+    "table-heads": ("| worst | best", "| worst", "2 :heads:, but the pattern has 3 groups"),
+    "beside": ("{beside} 60", "{beside} 90", "takes 20 to 80 percent of the width, not '90'"),
+    "plan-missing": (":::{plan}\n:::\n", "", "a deck with a plan has one {plan}, not 0"),
+    "plan-not-begun": ("{begins} End", "{begins} Ende", "{begins} names ['Start', 'Ende']"),
+    "no-plan": ("plan:\n  Start: What is $y$?\n  End: What then?\n", "", "head has no plan"),
+    "summary-short": ("- Nothing.\n", "", "1 answers, but the plan has 2 points"),
+    "interactive": ("{figure-of} picture\n:steps:", "{interactive-of} picture", "has no figure"),
     "one-exercise": ("2. Two.\n", "", "the last slide has no list of two exercises"),
 }
 

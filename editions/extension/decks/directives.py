@@ -3,6 +3,7 @@
 import html
 import re
 import textwrap
+from pathlib import Path
 from typing import ClassVar
 
 from docutils import nodes
@@ -13,10 +14,10 @@ from pygments.lexers import PythonLexer
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from editions.extension.decks import polls
-from editions.extension.decks.figures import HEIGHT, WIDTH, figure, panel, whole
+from editions.extension.decks import columns, polls
+from editions.extension.decks.figures import figure, panel, whole
 from editions.extension.decks.lesson import Misfit, lesson_of, said, where_stated
-from editions.extension.decks.slides import speaker_notes
+from editions.extension.decks.slides import beside, speaker_notes
 from editions.notebook import UnknownName
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,11 @@ class Part(SphinxDirective):
         except (UnknownName, Misfit) as fault:
             raise self.error(str(fault)) from None
 
+    def room(self) -> tuple[float, float]:
+        """Width and height in pixels of what the slide has for a picture here."""
+        source = Path(self.env.doc2path(self.env.docname)).read_text("utf-8").split("\n")
+        return columns.room(source, self.lineno)
+
     def inside(self, box: nodes.Element) -> nodes.Element:
         """The box with the Markdown between the fences."""
         self.state.nested_parse(self.content, self.content_offset, box)
@@ -73,7 +79,8 @@ class FigureOf(Part):
         picture = pictures[0]
         number = self.options.get("panel")
         shown = panel(picture, number) if number else whole(picture)
-        room = self.options.get("height", HEIGHT)
+        width, height = self.room()
+        room = width, self.options.get("height", height)
         return raw(figure(picture, cell, shown, room, "steps" in self.options), cell)
 
 
@@ -163,14 +170,15 @@ class OutputOf(Lines):
         text = self.chosen(self.lesson.printed(cell))
         if not text:
             raise Misfit(f"cell {cell} printed nothing")
-        size = max(20, letters(text))  # what is longer than the slide goes on in the next line
+        # what is longer than the slide goes on in the next line
+        size = max(20, letters(text, self.room()[0]))
         return raw(f'<pre class="out" style="font-size:{size}px">{html.escape(text)}</pre>', cell)
 
 
 class CodeOf(Lines):
     def part(self, cell):
         code = self.chosen(self.lesson.source(cell))
-        size = letters(code)
+        size = letters(code, self.room()[0])
         if size < SMALLEST:
             raise Misfit(
                 f"a line of {cell} is too long for a slide: choose lines by :from: and :to:"
@@ -180,10 +188,10 @@ class CodeOf(Lines):
         return raw(f'<pre class="code highlight" {style}><code>{body}</code></pre>', cell)
 
 
-def letters(text: str) -> int:
-    """The height in pixels at which the longest line fits the slide."""
+def letters(text: str, width: float) -> int:
+    """The height in pixels at which the longest line fits the width."""
     longest = max(map(len, text.split("\n")))
-    return min(LARGEST, int((WIDTH - EDGE) / LETTER / max(longest, 1)))
+    return min(LARGEST, int((width - EDGE) / LETTER / max(longest, 1)))
 
 
 class Poll(Part):
@@ -253,6 +261,16 @@ class Then(Part):
         return nodes.container(classes=["fragment"])
 
 
+class Beside(Part):
+    """What follows stands at the right of what came before, in so many percent of the width."""
+
+    required_arguments = 0
+    optional_arguments = 1
+
+    def part(self, percent=str(columns.HALF)):
+        return beside(percent=columns.percent(percent))
+
+
 class Notes(Part):
     has_content = True
 
@@ -295,6 +313,7 @@ PARTS = {
     "code-of": CodeOf,
     "poll": Poll,
     "then": Then,
+    "beside": Beside,
     "notes": Notes,
 }
 

@@ -5,12 +5,9 @@ import html
 import struct
 from dataclasses import dataclass
 
-from editions import slide
 from editions.extension.decks.lesson import Misfit
 from editions.notebook import Picture
 
-WIDTH = slide.WIDTH - 2 * slide.SIDE
-HEIGHT = slide.HEIGHT - 200  # below the heading, above the foot
 LARGEST = 2.2  # times its size on the page: above that the stored pixels are seen
 LABEL = 12.5  # CSS pixels on the page of the smallest label, 9 pt at 100 pixels an inch
 READABLE = 18  # CSS pixels on a slide
@@ -46,10 +43,11 @@ def panel(picture: Picture, number: int) -> Box:
     return Box(*picture.panels[number - 1])
 
 
-def figure(picture: Picture, cell: str, shown: Box, room: float, steps: bool) -> str:
-    """The HTML of the part `shown`, as large as `room` pixels of height allow."""
+def figure(picture: Picture, cell: str, shown: Box, room: tuple[float, float], steps: bool) -> str:
+    """The HTML of the part `shown`, as large as `room` allows: a width and a height in pixels."""
     dots = whole(picture).width / picture.width  # stored pixels for each one of the page
-    scale = min(WIDTH / shown.width, room / shown.height, LARGEST / dots)
+    wide, high = room
+    scale = min(wide / shown.width, high / shown.height, LARGEST / dots)
     label = LABEL * scale * dots
     if label < READABLE:
         raise Misfit(

@@ -5,7 +5,9 @@ from html import escape
 from docutils import nodes
 
 from editions.extension.cells import anchor
+from editions.extension.decks import columns
 from editions.extension.decks.lesson import lesson_name
+from editions.extension.interactive import SCRIPTS, interactive
 
 
 class speaker_notes(nodes.General, nodes.Element):
@@ -14,6 +16,14 @@ class speaker_notes(nodes.General, nodes.Element):
 
 class slide(nodes.General, nodes.Element):
     """A section of a deck. It holds no other slide."""
+
+
+class beside(nodes.General, nodes.Element):
+    """Between the two columns of a slide."""
+
+
+class begins(nodes.General, nodes.Element):
+    """Here a point of the plan begins."""
 
 
 def own(section: nodes.section) -> list[nodes.Node]:
@@ -32,14 +42,25 @@ def is_then(node: nodes.Node) -> bool:
 
 
 def fold_after_then(section: nodes.section) -> None:
-    """What follows a {then} goes into its box, up to the next one; notes stay where they are."""
+    """What follows a {then} goes into its box, up to the next one, or to the next column."""
     box = None
     for part in own(section):
         if is_then(part):
             box = part
-        elif box is not None and not isinstance(part, speaker_notes):
+        elif isinstance(part, beside):
+            box = None
+        elif box is not None and not of_the_slide(part):
             section.remove(part)
             box += part
+
+
+def of_the_slide(part: nodes.Node) -> bool:
+    """Notes, sources and the plan's points belong to the slide, and not to its words."""
+    return isinstance(part, speaker_notes | begins) or is_sources(part)
+
+
+def is_sources(part: nodes.Node) -> bool:
+    return isinstance(part, nodes.container) and part["classes"] == ["sources"]
 
 
 def fold(app, doctree):
@@ -55,26 +76,58 @@ def flatten(app, doctree, docname):
         return
     page = app.builder.get_relative_uri(docname, lesson)
     sections = list(doctree.findall(nodes.section))
-    doctree[:] = [slide_of(section, doctree, page, lesson) for section in sections]
+    points = [node["name"] for node in doctree.findall(begins)]
+    slides = []
+    now = None
+    for section in sections:
+        now = next((part["name"] for part in own(section) if isinstance(part, begins)), now)
+        made = slide_of(section, doctree, page, lesson)
+        if now and section is not sections[-1]:  # there stands the licence
+            made += html(where(points, now))
+        slides.append(made)
+    doctree[:] = slides
     doctree[-1] += html(licence(app.config))
+
+
+def where(points: list[str], now: str) -> str:
+    """The points of the plan at the foot of the slide, with the one that the room is at."""
+    items = [
+        f"<b>{escape(point)}</b>" if point == now else f"<span>{escape(point)}</span>"
+        for point in points
+    ]
+    return f'<p class="where">{" · ".join(items)}</p>'
 
 
 def slide_of(section: nodes.section, doctree, page: str, lesson: str) -> slide:
     level = 1 if section.parent is doctree else 2
-    parts = own(section)
+    title, *parts = own(section)
     cells = cells_of(section)
     minutes = sum(part["minutes"] for part in parts if isinstance(part, speaker_notes))
     made = slide(ids=section["ids"][:1], minutes=minutes, first=level == 1)
-    for part in parts:
-        if isinstance(part, nodes.title):
-            made += [html(f"<h{level}>"), *part.children, html(f"</h{level}>")]
-        else:
-            made += part
+    made += [html(f"<h{level}>"), *title.children, html(f"</h{level}>")]
+    made += body([part for part in parts if not of_the_slide(part)])
+    made += [part for part in parts if of_the_slide(part) and not isinstance(part, begins)]
     for cell in cells[:1]:
         about = f'data-cell="{cell}" data-notebook="{lesson}.ipynb"'
         address = f'href="{page}#{anchor(cell)}" target="lesson"'
         made += html(f'<a class="cell" {address} {about}>{cell}</a>')
     return made
+
+
+def body(parts: list[nodes.Node]) -> list[nodes.Node]:
+    """What the slide shows between its heading and its foot, in one column or in two."""
+    marker = next((part for part in parts if isinstance(part, beside)), None)
+    if marker is None:
+        return [html('<div class="body">'), *parts, html("</div>")]
+    place = parts.index(marker)
+    left, right = (f"width:{width:.0f}px" for width in columns.widths(marker["percent"]))
+    return [
+        html(f'<div class="body columns"><div style="{left}">'),
+        *parts[:place],
+        html(f'</div><div style="{right}">'),
+        *parts[place + 1 :],
+        html("</div></div>"),
+    ]
 
 
 def licence(config) -> str:
@@ -102,8 +155,12 @@ def closes(name: str):
     return lambda self, node: self.body.append(f"</{name}>\n")
 
 
-def template(app, docname, *_):
-    return "deck.html" if lesson_name(docname) else None
+def template(app, docname, _, context, doctree):
+    if not lesson_name(docname):
+        return None
+    figures = {node["figure"] for node in doctree.findall(interactive)}
+    context["figures"] = [*SCRIPTS, *(f"{name}.js" for name in sorted(figures))] if figures else []
+    return "deck.html"
 
 
 def setup(app):

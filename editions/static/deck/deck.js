@@ -38,7 +38,17 @@ function keepOnlyLinksOfTheWeb() {
   }
 }
 
+// Inside an interactive figure the arrow keys move its dots, not the slides; Escape leaves it.
+function keepKeys(figure) {
+  figure.dataset.preventSwipe = "";
+  figure.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") document.activeElement.blur();
+    event.stopPropagation();
+  });
+}
+
 for (const element of document.querySelectorAll(".math")) setFormula(element);
+for (const figure of document.querySelectorAll(".interactive")) keepKeys(figure);
 const lab = runningLab();
 if (lab !== null) {
   for (const link of document.querySelectorAll("a.cell")) linkToLab(link, lab);
@@ -60,6 +70,7 @@ function start() {
     margin: 0,
     center: false,
     controls: false,
+    display: "flex",
     hash: true,
     pdfSeparateFragments: false,
     plugins: [RevealNotes],

@@ -2,7 +2,7 @@
 // write on, and no answer of a poll. ?view=script is for the lecturer: each slide beside its notes.
 
 const PAPERS = {
-  handout: { beside: () => rules(5), steps: ".fragment:not(.poll *, .poll ~ *)" },
+  handout: { beside: () => rules(5), steps: ".fragment:not(section:has(.poll) *)" },
   script: { beside: (slide) => slide.querySelector("aside.notes"), steps: ".fragment" },
 };
 

@@ -1,0 +1,129 @@
+"""The thread of a deck: its plan, where the room is in it, and what each of its points has come to.
+
+In the head of the deck, `plan:` gives each point a short name and its question.
+"""
+
+import json
+
+from docutils import nodes
+from sphinx.util import logging
+
+from editions.extension.decks.directives import Part
+from editions.extension.decks.lesson import Misfit, lesson_name
+from editions.extension.decks.slides import begins
+
+log = logging.getLogger(__name__)
+
+
+def plan_of(env, docname: str) -> dict[str, str]:
+    """{short name: question}, from the head of the deck; empty without a plan."""
+    stated = env.metadata[docname].get("plan", {})
+    return json.loads(stated) if isinstance(stated, str) else stated
+
+
+class thread(nodes.General, nodes.Element):
+    """The points of the plan, one under the other, each with its name."""
+
+
+class summary(thread):
+    pass
+
+
+def points(names: list[str], answers: list[nodes.Element]) -> list[nodes.Element]:
+    """Each name, and beside it what is said of it."""
+    rows = []
+    for name, answer in zip(names, answers, strict=True):
+        row = nodes.container(classes=["point"])
+        row += nodes.paragraph(name, name, classes=["name"])
+        row += answer
+        rows.append(row)
+    return rows
+
+
+class Plan(Part):
+    required_arguments = 0
+
+    def part(self):
+        plan = stated(self)
+        questions = []
+        for question in plan.values():
+            answer = nodes.paragraph()
+            parsed, _ = self.state.inline_text(question, self.lineno)
+            answer += parsed
+            questions.append(answer)
+        return thread("", *points(list(plan), questions))
+
+
+class Summary(Part):
+    """A list with one answer for each point of the plan, in its order."""
+
+    required_arguments = 0
+    has_content = True
+
+    def part(self):
+        names = list(stated(self))
+        items = list(self.inside(nodes.container()).findall(nodes.list_item))
+        if len(items) != len(names):
+            raise Misfit(f"{len(items)} answers, but the plan has {len(names)} points: {names}")
+        answers = [nodes.container("", *item.children) for item in items]
+        return summary("", *points(names, answers))
+
+
+class Begins(Part):
+    """A point of the plan begins on this slide."""
+
+    def part(self, name):
+        return begins(name=name)
+
+
+def stated(part: Part) -> dict[str, str]:
+    plan = plan_of(part.env, part.env.docname)
+    if not plan:
+        raise Misfit("the deck's head has no plan: `plan:`, and below it `name: question` lines")
+    return plan
+
+
+class Sources(Part):
+    """Where it was published, with links, small at the foot of the slide."""
+
+    required_arguments = 0
+    has_content = True
+
+    def part(self):
+        return self.inside(nodes.container(classes=["sources"]))
+
+
+def check(app, doctree):
+    """A plan is shown, kept and summed up."""
+    env = app.env
+    if not lesson_name(env.docname):
+        return
+    names = list(plan_of(env, env.docname))
+    begun = [node["name"] for node in doctree.findall(begins)]
+    if begun != names:
+        where = next(doctree.findall(nodes.section))
+        log.warning("the plan is %s, and {begins} names %s", names, begun, location=where)
+    if not names:
+        return
+    for kind, directive in ((thread, "plan"), (summary, "summary")):
+        count = sum(type(node) is kind for node in doctree.findall(thread))
+        if count != 1:
+            where = next(doctree.findall(nodes.section))
+            log.warning("a deck with a plan has one {%s}, not %d", directive, count, location=where)
+
+
+def visit(self, node):
+    self.body.append('<div class="thread">\n')
+
+
+def depart(self, node):
+    self.body.append("</div>\n")
+
+
+def setup(app):
+    for name, part in (("plan", Plan), ("summary", Summary), ("begins", Begins)):
+        app.add_directive(name, part)
+    app.add_directive("sources", Sources)
+    app.add_node(thread, html=(visit, depart))
+    app.add_node(summary, html=(visit, depart))
+    app.connect("doctree-read", check, priority=900)

@@ -1,0 +1,116 @@
+"""Charts of a deck: where a value stands, what is written, and how much room a slide has."""
+
+import re
+
+import pytest
+
+from editions import house
+from editions.extension.decks import charts, columns, rows
+from editions.extension.decks.lesson import Misfit
+from normcourse import figures
+from normcourse.figures.style import ink
+
+PRINTED = "LayerNorm 89 to 94\nno norm 25 to 56\n"
+
+
+def drawn(printed, pattern, **said):
+    look = charts.Look(**{"unit": "digits", "width": 600, "height": 400, **said})
+    return charts.chart(rows.rows_of(printed, pattern), look)
+
+
+def test_the_colours_are_those_of_the_figures():
+    assert {name: colour for name, (colour, _) in figures.STYLE.items()} == house.NORMS
+    assert house.COLOURS == house.NORMS | figures.COLOURS
+    assert [house.ink(each) for each in house.COLOURS.values()] == [
+        ink(each) for each in house.COLOURS.values()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "norm"),
+    [
+        ("LayerNorm", "layer_norm"), ("batch_norm_eps_10", "batch_norm"), ("DyT, derived", "dyt"),
+        ("dyt_sqrt_d", "dyt_sqrt_d"), ("no norm", "none"), ("LN", "layer_norm"), ("line", None),
+        ("1 in the batch: BatchNorm", "batch_norm"), ("norm 0 of 5, alone", None),
+    ],
+)  # fmt: skip
+def test_a_name_is_about_a_norm(name, norm):
+    assert house.norm_in(name) == norm
+
+
+def test_a_bar_is_as_long_as_its_number():
+    svg = drawn("a 2\nb 5\n", r"(?P<name>\w) (?P<value>\d)")
+    lengths = [float(width) for width in re.findall(r'<rect[^>]* width="([\d.]+)"', svg)]
+    assert lengths[1] / lengths[0] == pytest.approx(2.5, rel=1e-3)
+
+
+def test_a_bar_below_zero_goes_to_the_left():
+    svg = drawn("a 4\nb -4\n", r"(?P<name>\w) (?P<value>-?\d)")
+    (left, wide), (other, also_wide) = re.findall(r'<rect x="([\d.]+)"[^>]* width="([\d.]+)"', svg)
+    assert float(wide) == pytest.approx(float(also_wide), abs=0.2)
+    assert float(other) + float(also_wide) == pytest.approx(float(left), abs=0.2)
+
+
+def test_a_log_axis_has_a_power_of_ten_at_equal_distances():
+    x = charts.Axis(1, 1000, 0, 300, log=True)
+    assert x.ticks() == [1, 10, 100, 1000]
+    assert [x(tick) for tick in x.ticks()] == pytest.approx([0, 100, 200, 300])
+
+
+def test_a_chart_says_what_it_shows():
+    svg = drawn(PRINTED, r"(?P<name>.+?) (?P<low>\d+) to (?P<high>\d+)")
+    assert 'aria-label="Chart, digits: LayerNorm 89 to 94; no norm 25 to 56."' in svg
+    assert svg.count("<circle") == 4
+
+
+def test_several_numbers_are_several_dots_in_the_colour_of_their_norm():
+    svg = drawn("DyT: [1, 2, 3.5]", r"(?P<name>\w+): \[(?P<values>.+)\]")
+    assert svg.count("<circle") == 3
+    assert house.NORMS["dyt"] in svg
+    assert ">1 to 3.5<" in svg
+
+
+def test_rows_come_at_clicks_or_groups_do():
+    bars = r"(?P<name>\w) (?P<value>\d)"
+    assert drawn("a 2\nb 5\nc 4\n", bars).count("fragment") == 0
+    assert drawn("a 2\nb 5\nc 4\n", bars, steps=1).count("fragment") == 2
+    look = charts.Look(unit="", width=600, height=400, steps=1)
+    groups = rows.rows_of("deep\na 2\nb 5\nflat\na 1\n", bars, "deep|flat")
+    assert charts.chart(groups, look).count("fragment") == 1
+
+
+def test_a_curve_for_each_name():
+    pattern = r"(?P<name>\w): (?P<x>\S+) gives (?P<value>\S+)"
+    svg = drawn("a: 1 gives 2\na: 3 gives 1\nb: 1 gives 0\nb: 3 gives 4\n", pattern, across="n")
+    assert svg.count("<polyline") == 2
+    assert "over n: a 2 at 1, 1 at 3; b 0 at 1, 4 at 3." in svg
+
+
+def test_a_curve_wants_to_know_what_x_is():
+    with pytest.raises(Misfit, match="across"):
+        drawn("1 2\n3 4\n", r"(?P<x>\d) (?P<value>\d)")
+
+
+def test_names_may_not_take_the_chart():
+    with pytest.raises(Misfit, match="names take more than half"):
+        drawn(f"{'long ' * 20}: 3\n", r"(?P<name>.+): (?P<value>\d)")
+
+
+@pytest.mark.parametrize("text", ["1,234.5", "−1,234.5"])
+def test_a_number_as_it_is_printed(text):
+    assert abs(rows.number(text)) == 1234.5
+
+
+def test_what_is_no_number_is_named():
+    with pytest.raises(Misfit, match="'many' is no number"):
+        rows.number("many")
+
+
+DECK = ["# A", "words", "## B", "left", ":::{beside} 25", ":::", "right", "## C", "words"]
+
+
+@pytest.mark.parametrize(("line", "share"), [(2, 1), (4, 0.75), (7, 0.25), (9, 1)])
+def test_two_columns_share_the_width_of_their_slide(line, share):
+    width, _ = columns.room(DECK, line)
+    between = columns.BETWEEN if share < 1 else 0
+    assert width == pytest.approx(share * (columns.WIDTH - between))
