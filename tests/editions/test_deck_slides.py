@@ -9,6 +9,7 @@ from editions.slide import SIZE
 from tests.editions.site import EVERYTHING, LICENCE, LICENCES, READY
 
 SMALLEST = 18  # pixels
+IN_CHARTS = 22
 
 # What one slide says of itself. In the last 32 pixels stand its number and its link.
 LOOK = r"""((number) => {
@@ -19,7 +20,7 @@ LOOK = r"""((number) => {
   for (const element of slide.querySelectorAll("*")) {
     if (element.closest("aside, svg, .katex-mathml, .figure > *")) continue;
     const box = element.getBoundingClientRect();
-    const foot = element.closest("a.cell, .licence") ? innerHeight : innerHeight - 32;
+    const foot = element.closest("a.cell, .licence, .where") ? innerHeight : innerHeight - 32;
     const wide = element.scrollWidth > element.clientWidth + 1 && element.tagName === "PRE";
     if (box.width && (box.right > 1241 || box.bottom > foot || box.left < 0 || wide))
       beyond.push(`${element.tagName}.${element.className} ${Math.round(box.right)} ` +
@@ -29,6 +30,20 @@ LOOK = r"""((number) => {
     const size = parseFloat(getComputedStyle(element).fontSize);
     if (words && size < SMALLEST) small.push(`${size} ${element.textContent.slice(0, 40)}`);
   }
+  const letters = [...slide.querySelectorAll(".chart text")];
+  for (const text of letters) {
+    const box = text.getBoundingClientRect();
+    const chart = text.closest(".chart").getBoundingClientRect();
+    const size = parseFloat(getComputedStyle(text).fontSize);
+    if (size < IN_CHARTS) small.push(`${size} ${text.textContent}`);
+    if (box.left < chart.left - 1 || box.right > chart.right + 1) beyond.push(text.textContent);
+    for (const other of letters) {
+      const its = other.getBoundingClientRect();
+      const apart = box.right <= its.left || its.right <= box.left ||
+                    box.bottom - 6 <= its.top || its.bottom - 6 <= box.top;
+      if (other !== text && !apart) beyond.push(`${text.textContent} on ${other.textContent}`);
+    }
+  }
   for (const image of slide.querySelectorAll("img")) {
     if (!(Number(image.dataset.label) >= SMALLEST)) small.push(`label ${image.dataset.label}`);
     if (!image.naturalWidth || !image.alt) beyond.push("picture without pixels or alt text");
@@ -36,7 +51,7 @@ LOOK = r"""((number) => {
   const marked = [...slide.querySelectorAll(".math")].filter((e) => !e.querySelector(".katex"));
   const unset = marked.length + slide.querySelectorAll(".katex-error").length;
   return {beyond, small, unset, hidden: slide.querySelectorAll(".fragment:not(.visible)").length};
-})""".replace("SMALLEST", str(SMALLEST))
+})""".replace("SMALLEST", str(SMALLEST)).replace("IN_CHARTS", str(IN_CHARTS))
 
 
 def looks(tab, deck, axe, first=None):
@@ -77,6 +92,15 @@ def test_every_slide_fits_is_readable_and_open_to_all(chromium, decks, axe):
 PLANTED = {
     "a word of 12 pixels": ("<p style='font-size:12px'>small</p>", "small"),
     "a line below the slide": ("<p style='margin-top:900px'>low</p>", "beyond"),
+    "letters of a chart on one another": (
+        "<svg class='chart' width='300' height='50'><text y='30'>one</text>"
+        "<text y='32'>two</text></svg>",
+        "beyond",
+    ),
+    "a chart of small letters": (
+        "<svg class='chart' width='300' height='50' font-size='21'><text y='30'>one</text></svg>",
+        "small",
+    ),
     "a picture whose labels nobody measured": ("<img src='x.png' alt='x'>", "small"),
     "a picture without alt text": ("<img src='x.png'>", "axe"),
     "a pale word": ("<p style='color:#ddd'>pale</p>", "axe"),

@@ -11,7 +11,7 @@ from editions.extension.decks.lesson import Misfit
 from editions.extension.decks.rows import Row, number, numbers
 
 LETTERS = 26  # pixels, of names, numbers and the axis
-LETTER = 0.6  # the width of a letter, for a height of one; names are set in a wide face
+LETTER = 0.65  # the width of a letter, for a height of one; names are set in a wide face
 GAP = 14
 LOWEST, HIGHEST = 36, 84  # pixels of one row
 HEADING = 48  # pixels of a group's heading

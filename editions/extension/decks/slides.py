@@ -118,16 +118,19 @@ def body(parts: list[nodes.Node]) -> list[nodes.Node]:
     """What the slide shows between its heading and its foot, in one column or in two."""
     marker = next((part for part in parts if isinstance(part, beside)), None)
     if marker is None:
-        return [html('<div class="body">'), *parts, html("</div>")]
+        return [html('<div class="body">'), *column(parts, columns.WIDTH), html("</div>")]
     place = parts.index(marker)
-    left, right = (f"width:{width:.0f}px" for width in columns.widths(marker["percent"]))
+    left, right = columns.widths(marker["percent"])
     return [
-        html(f'<div class="body columns"><div style="{left}">'),
-        *parts[:place],
-        html(f'</div><div style="{right}">'),
-        *parts[place + 1 :],
-        html("</div></div>"),
+        html('<div class="body">'),
+        *column(parts[:place], left),
+        *column(parts[place + 1 :], right),
+        html("</div>"),
     ]
+
+
+def column(parts: list[nodes.Node], width: float) -> list[nodes.Node]:
+    return [html(f'<div style="width:{width:.0f}px">'), *parts, html("</div>")]
 
 
 def licence(config) -> str:
