@@ -93,12 +93,11 @@ PLANTED = {
     "a word of 12 pixels": ("<p style='font-size:12px'>small</p>", "small"),
     "a line below the slide": ("<p style='margin-top:900px'>low</p>", "beyond"),
     "letters of a chart on one another": (
-        "<svg class='chart' width='300' height='50'><text y='30'>one</text>"
-        "<text y='32'>two</text></svg>",
+        "<svg class='chart' width='300'><text y='30'>one</text><text y='32'>two</text></svg>",
         "beyond",
     ),
     "a chart of small letters": (
-        "<svg class='chart' width='300' height='50' font-size='21'><text y='30'>one</text></svg>",
+        "<svg class='chart' width='300' font-size='21'><text y='30'>one</text></svg>",
         "small",
     ),
     "a picture whose labels nobody measured": ("<img src='x.png' alt='x'>", "small"),
