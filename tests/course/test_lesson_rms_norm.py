@@ -60,6 +60,47 @@ def test_at_the_rate_1_the_wrong_divisor_helps_and_the_exchange_costs_less():
 
 
 @pytest.mark.slow
+def test_with_a_third_of_the_rate_each_start_with_rms_norm_is_further_behind():
+    lesson = definitions()
+    network, start = lesson["relu_writes"], lesson["new_weights"](21, 2 / 64)
+    counts = []
+    for norm in (lesson["layer_norm"], lesson["exchanged"]):
+        trained = lesson["train_five"](network, start, norm, 0.1)
+        counts.append(lesson["right"](network, trained, norm))
+    assert min(ln - rms for ln, rms in zip(*counts, strict=True)) > 30
+    assert min(counts[1]) > 280  # and it learns
+
+
+@pytest.mark.slow
+def test_with_a_tenth_of_the_rate_the_wrong_divisor_costs_each_start_digits():
+    lesson = definitions()
+    network, start = lesson["relu_writes"], lesson["new_weights"](21, 2 / 64)
+    layer_norm, wrong_divisor = lesson["layer_norm"], lesson["wrong_divisor"]
+    trained = lesson["train_five"](network, start, layer_norm, 0.03)
+    nothing = lesson["right"](network, trained, layer_norm)
+    from_the_start = lesson["train_five"](network, start, wrong_divisor, 0.03)
+    for weights in (trained, from_the_start):
+        divisor = lesson["right"](network, weights, wrong_divisor)
+        assert all(wrong < right for wrong, right in zip(divisor, nothing, strict=True))
+        assert min(divisor) > 300
+    for error in ("mean", "both"):
+        assert max(lesson["right"](network, trained, lesson["ERRORS"][error])) < 100
+
+
+@pytest.mark.slow
+def test_at_twice_the_width_the_exchange_costs_digits_but_not_always_half():
+    lesson = definitions()
+    network = lesson["relu_writes"]
+    start = lesson["new_weights"](11, 2 / 128, width=128)
+    trained = lesson["train_five"](network, start, lesson["layer_norm"], 0.3)
+    kept = lesson["right"](network, trained, lesson["layer_norm"])
+    lost = lesson["right"](network, trained, lesson["exchanged"])
+    assert min(kept) > 350
+    assert all(after < before - 50 for before, after in zip(kept, lost, strict=True))
+    assert max(lost) > 200
+
+
+@pytest.mark.slow
 def test_layer_norm_is_ahead_of_rms_norm_in_most_starts_of_other_draws():
     lesson = definitions()
     network = lesson["relu_writes"]
