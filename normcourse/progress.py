@@ -9,22 +9,23 @@ from normcourse import atomic
 VARIABLE = "NORMLIB_SOLVED"  # holds the path of the file while the lab runs
 
 
-def remember(lesson: str, exercise: str) -> str:
-    """Note that a check of this lesson said [ok].
+def remember(lesson: str, exercise: str, exercises: set[str]) -> str:
+    """Note that a check of this lesson, which has these exercises, said [ok].
 
-    Returns: why that could not be noted; empty where it was, or nobody asked for it. A file that
-        cannot be read or written is left alone.
+    Returns: how many are solved now, or why this one could not be noted; empty where nobody asked
+        for it. A file that cannot be read or written is left alone.
     """
     path = os.environ.get(VARIABLE)
     if not path:
         return ""
     try:
-        _add(Path(path), lesson, exercise)
+        known = _add(Path(path), lesson, exercise)
     except OSError as error:
-        return f"{Path(path).name}: {error.strerror}"
+        return f"solved, but not noted ({Path(path).name}: {error.strerror})"
     except (ValueError, TypeError, AttributeError):
-        return f"{Path(path).name} is damaged; the next `make lab` begins a new one"
-    return ""
+        cure = "the next `make lab` begins a new one"
+        return f"solved, but not noted ({Path(path).name} is damaged; {cure})"
+    return f"{len(exercises & set(known))} of {len(exercises)} exercises of this lesson are solved"
 
 
 def solved(path: Path) -> dict[str, list[str]]:
@@ -34,10 +35,10 @@ def solved(path: Path) -> dict[str, list[str]]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _add(path: Path, lesson: str, exercise: str) -> None:
+def _add(path: Path, lesson: str, exercise: str) -> list[str]:
     lessons = solved(path)
     known = lessons.setdefault(lesson, [])
-    if exercise in known:
-        return
-    known.append(exercise)
-    atomic.write(path, json.dumps(lessons, indent=1) + "\n")
+    if exercise not in known:
+        known.append(exercise)
+        atomic.write(path, json.dumps(lessons, indent=1) + "\n")
+    return known

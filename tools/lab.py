@@ -16,6 +16,7 @@ from tools import learner
 ROOT = Path(__file__).resolve().parents[1]
 
 COURSE = ROOT / "notebooks"
+CHECKS = ROOT / "normcourse" / "checks"
 MY = ROOT / "my"
 SETTINGS = ROOT / "tools" / "lab_settings"
 WORKSPACES = MY / ".lab" / "workspaces"
@@ -39,7 +40,7 @@ def set_environment():
 
 
 def set_workspace(lesson: Path) -> None:
-    """Let the lab show this lesson and the table of contents when it opens for the first time.
+    """Let the lab show this lesson, the progress and the contents when it opens for the first time.
 
     Afterwards it shows what the reader left open. An address with the lesson in it would do without
     this, but then the lab closes its left side.
@@ -50,9 +51,12 @@ def set_workspace(lesson: Path) -> None:
         return
     workspace = json.loads((SETTINGS / "workspace.json").read_text(encoding="utf-8"))
     name = f"notebook:my/{lesson.name}"
-    dock = {"type": "tab-area", "currentIndex": 0, "widgets": [name]}
+    page = f"my/{learner.PROGRESS}"
+    preview = f"markdownviewer-widget:{page}"
+    dock = {"type": "tab-area", "currentIndex": 0, "widgets": [name, preview]}
     workspace["data"]["layout-restorer:data"]["main"] = {"dock": dock, "current": name}
     workspace["data"][name] = {"data": {"path": f"my/{lesson.name}", "factory": "Notebook"}}
+    workspace["data"][preview] = {"data": {"path": page, "factory": "Markdown Preview"}}
     WorkspacesManager(str(WORKSPACES)).save("default", json.dumps(workspace))
 
 
@@ -60,7 +64,9 @@ def look_after_copy() -> tuple[list[str], list[str]]:
     """Make or renew the reader's copy; what was solved so far, and what the reader should know."""
     news = learner.set_aside_damaged(MY)
     news += learner.announcement(learner.renew(COURSE, MY), COURSE, MY)
-    return learner.progress(MY, ROOT / "normcourse" / "checks"), news
+    with suppress(OSError):  # a full disk is among the news already
+        learner.write_progress_page(MY, CHECKS)
+    return learner.progress(MY, CHECKS), news
 
 
 def main(arguments):

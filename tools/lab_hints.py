@@ -1,7 +1,7 @@
 """Each kernel of `make lab` runs this file, which gives hints to the reader.
 
-After a restart a NameError says which cell to run first, and a lesson that an update renewed says
-where the reader's answers are.
+After a restart a NameError says which cell to run first, an error that the lesson means to show is
+one line, and a lesson that an update renewed says where the reader's answers are.
 """
 
 import ast
@@ -11,14 +11,30 @@ import sys
 from pathlib import Path
 
 KEPT = "An update renewed this lesson. What you wrote and does not stand in it is in {}."
+MEANT = "raises-exception"
 HINT = "A cell at the top defines `{}`. After a restart: Run → Run All Above Selected Cell."
 
 
-def defined_at_the_top(notebook: dict) -> set[str]:
+def read(notebook: Path) -> list[dict]:
+    """The code cells of a notebook; none where it cannot be read."""
+    try:
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        return [cell for cell in cells if cell["cell_type"] == "code"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def text(cell: dict) -> str:
+    source = cell["source"]
+    return source if isinstance(source, str) else "".join(source)
+
+
+def defined_at_the_top(cells: list[dict]) -> set[str]:
     """The names that the first code cell of a notebook defines."""
-    first = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code")
-    source = first["source"]
-    tree = ast.parse(source if isinstance(source, str) else "".join(source))
+    try:
+        tree = ast.parse(text(cells[0])) if cells else ast.Module([], [])
+    except SyntaxError:
+        return set()
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.alias):
@@ -35,17 +51,23 @@ def hint(missing: str, notebook: Path) -> str:
 
     It is empty where the first cell does not define the name.
     """
-    try:
-        names = defined_at_the_top(json.loads(notebook.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, StopIteration, SyntaxError):
-        return ""
-    return HINT.format(missing) if missing in names else ""
+    return HINT.format(missing) if missing in defined_at_the_top(read(notebook)) else ""
 
 
-def show_with_hint(shell, kind, error, trace, tb_offset=None) -> None:
-    """IPython's traceback as ever, and the hint below it."""
-    shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
-    line = hint(error.name or "", Path(os.environ.get("JPY_SESSION_NAME", "")))
+def is_meant(source: str, notebook: Path) -> bool:
+    """Whether this is a cell, unchanged, that the lesson says will raise."""
+    tagged = [cell for cell in read(notebook) if MEANT in cell["metadata"].get("tags", [])]
+    return source.strip() in [text(cell).strip() for cell in tagged]
+
+
+def show(shell, kind, error, trace, tb_offset=None) -> None:
+    """IPython's traceback, or one line where the lesson means the error; a hint below it."""
+    notebook = Path(os.environ.get("JPY_SESSION_NAME", ""))
+    if is_meant(shell.user_ns["In"][-1], notebook):
+        shell._showtraceback(kind, error, [f"{kind.__name__}: {error}"])
+    else:
+        shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
+    line = hint(error.name or "", notebook) if isinstance(error, NameError) else ""
     if line:
         print(line)
 
@@ -71,7 +93,7 @@ def install() -> None:
     shell = ipython.get_ipython() if ipython else None
     if shell is None:
         return
-    shell.set_custom_exc((NameError,), show_with_hint)
+    shell.set_custom_exc((Exception,), show)
     if kept := kept_copies(Path(os.environ.get("JPY_SESSION_NAME", ""))):
         print_once(shell, KEPT.format(", ".join(kept)))
 

@@ -28,6 +28,7 @@ LISTS = {
     CELLS: (dict, "what stood in their cells"),
     SOLVED: (list, "what you solved"),
 }
+PROGRESS = "progress.md"
 OWN = "records/own"
 SKIPPED = {".ipynb_checkpoints", "__pycache__"}
 CURES = {  # of what the system may say when a file is to be written
@@ -305,21 +306,43 @@ def progress(target: Path, checks: Path) -> list[str]:
     What was solved in a lesson that the course has no more counts in the lesson that has its
     exercise now, under the same name.
     """
-    solved = read_list(target / SOLVED)
     given = read_list(target / GIVEN)
     lines = []
-    for lesson in sorted(target.glob("[0-9][0-9]*_*.ipynb")):
-        if ".old" in lesson.name or not lesson.is_file():
-            continue
-        number, _, subject = lesson.stem.partition("_")
-        asked = _exercises(checks / f"{subject}.py")
-        subjects = {subject, *(old.partition("_")[2] for old in moved.earlier(number))}
-        done = asked & {name for each in subjects for name in solved.get(each, [])}
+    for lesson in _lessons(target):
+        done = _done(target, lesson, checks)
         newest = given.get(lesson.name)  # None: the list could not be written
         changed = newest and signature(lesson.name, lesson.read_bytes()) != newest
         if done or changed:
-            lines.append(f"{number} {subject}: {len(done)} of {len(asked)} exercises solved")
+            asked = len(_asked(lesson, checks))
+            what = lesson.stem.replace("_", " ", 1)
+            lines.append(f"{what}: {len(done)} of {asked} exercises solved")
     return lines
+
+
+def _lessons(target: Path) -> list[Path]:
+    found = sorted(target.glob("[0-9][0-9]*_*.ipynb"))
+    return [path for path in found if ".old" not in path.name and path.is_file()]
+
+
+def _asked(lesson: Path, checks: Path) -> set[str]:
+    return _exercises(checks / f"{lesson.stem.partition('_')[2]}.py")
+
+
+def _done(target: Path, lesson: Path, checks: Path) -> set[str]:
+    solved = read_list(target / SOLVED)
+    number, _, subject = lesson.stem.partition("_")
+    subjects = {subject, *(old.partition("_")[2] for old in moved.earlier(number))}
+    return _asked(lesson, checks) & {name for each in subjects for name in solved.get(each, [])}
+
+
+def write_progress_page(target: Path, checks: Path) -> None:
+    """PROGRESS in the copy: the lessons with what is solved, and links that the lab opens."""
+    rows = ["| lesson | exercises solved |", "| --- | --- |"]
+    for lesson in _lessons(target):
+        count = f"{len(_done(target, lesson, checks))} of {len(_asked(lesson, checks))}"
+        rows.append(f"| [{lesson.stem.replace('_', ' ')}]({lesson.name}) | {count} |")
+    words = ["# Your progress", "", "As it was when the lab was started.", "", *rows, ""]
+    files.write(target / PROGRESS, "\n".join(words))
 
 
 def _exercises(checks: Path) -> set[str]:

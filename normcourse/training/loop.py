@@ -117,11 +117,13 @@ def _batches(
 
 def _progress(steps: int, name: str) -> Iterable[int]:
     """A bar for people: in `make lab` and in a terminal, never in a stored output."""
-    wanted = bool(os.environ.get("NORMLIB_PROGRESS")) or sys.stderr.isatty()
-    if not wanted:
+    in_the_lab = bool(os.environ.get("NORMLIB_PROGRESS"))
+    if not (in_the_lab or sys.stderr.isatty()):
         return range(steps)
     try:
         from tqdm import tqdm
     except ImportError:  # a bar is a convenience
         return range(steps)
-    return tqdm(range(steps), desc=name, leave=False)
+    # What the lab is told as an error stays as a red bar when its text has been erased.
+    where = sys.stdout if in_the_lab else sys.stderr
+    return tqdm(range(steps), desc=name, leave=False, file=where)

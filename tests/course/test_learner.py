@@ -433,7 +433,7 @@ def demo(student):
         raise Slip("no.")
 
 
-def test_ok_is_remembered_once_and_only_in_the_lab(tmp_path, monkeypatch):
+def test_ok_is_remembered_once_and_only_in_the_lab(tmp_path, monkeypatch, capsys):
     path = tmp_path / "progress.json"
     monkeypatch.delenv(progress.VARIABLE, raising=False)
     demo(1)
@@ -441,9 +441,11 @@ def test_ok_is_remembered_once_and_only_in_the_lab(tmp_path, monkeypatch):
     monkeypatch.setenv(progress.VARIABLE, str(path))
     demo(2)
     assert progress.solved(path) == {}
+    path.write_text('{"test_learner": ["one that is gone"]}')
     demo(1)
     demo(1)
-    assert progress.solved(path) == {"test_learner": ["demo"]}
+    assert progress.solved(path) == {"test_learner": ["one that is gone", "demo"]}
+    assert "     1 of 1 exercises of this lesson are solved\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"test_learner": 3}', None])
@@ -481,6 +483,14 @@ def test_the_lab_prints_a_line_for_each_lesson_begun(course):
     write_lesson(mine / "03_c.ipynb", "my answer")
     lines = ["01 a: 1 of 2 exercises solved", "03 c: 0 of 2 exercises solved"]
     assert learner.progress(mine, checks) == lines
+    learner.write_progress_page(mine, checks)
+    rows = (mine / learner.PROGRESS).read_text().splitlines()
+    assert rows[-3:] == [
+        "| [01 a](01_a.ipynb) | 1 of 2 |",
+        "| [02 b](02_b.ipynb) | 0 of 2 |",
+        "| [03 c](03_c.ipynb) | 0 of 2 |",
+    ]
+    assert learner.renew(lessons, mine) == learner.News()  # the page is no lesson
 
 
 def test_what_was_solved_in_a_lesson_that_is_gone_counts_where_its_exercise_is(course, monkeypatch):
@@ -516,9 +526,9 @@ def test_only_names_of_the_first_cell_get_a_hint(tmp_path):
     assert STARTUP["hint"]("x", tmp_path / "none.ipynb") == ""
 
 
-def test_a_kernel_shows_the_hint_below_the_traceback_and_once_what_an_update_kept(tmp_path):
+def test_a_kernel_shows_hints_below_tracebacks_and_an_error_that_is_meant_in_one_line(tmp_path):
     path = tmp_path / "01_a.ipynb"
-    write_lesson(path, "import math as check")
+    write_lesson(path, "import math as check", "int('x')", tags=["raises-exception"])
     write_lesson(tmp_path / "01_a.old.ipynb", "my answer")
     environment = os.environ | {
         "PYTHONSTARTUP": str(ROOT / "tools/lab_hints.py"),
@@ -529,6 +539,8 @@ def test_a_kernel_shows_the_hint_below_the_traceback_and_once_what_an_update_kep
         shown = []
         reply = client.execute_interactive("check", output_hook=shown.append, timeout=60)
         client.execute_interactive("0", output_hook=shown.append, timeout=60)
+        for source in ("int('x')", "int('xx')"):
+            client.execute_interactive(source, output_hook=shown.append, timeout=60)
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
@@ -536,6 +548,10 @@ def test_a_kernel_shows_the_hint_below_the_traceback_and_once_what_an_update_kep
     kinds = [message["header"]["msg_type"] for message in shown]
     assert kinds.index("error") < kinds.index("stream")
     text = [m["content"]["text"] for m in shown if m["header"]["msg_type"] == "stream"]
+    _, meant, other = [m["content"] for m in shown if m["header"]["msg_type"] == "error"]
+    assert meant["traceback"] == ["ValueError: invalid literal for int() with base 10: 'x'"]
+    assert meant["ename"] == "ValueError"
+    assert "Traceback" in "".join(other["traceback"])  # of a cell that the reader changed
     kept = STARTUP["KEPT"].format("01_a.old.ipynb")
     assert "".join(text).splitlines() == [STARTUP["HINT"].format("check"), kept]
 
@@ -550,4 +566,5 @@ def test_the_first_start_shows_the_lesson_and_its_contents_later_ones_what_was_l
         (file,) = workspaces.iterdir()
         layout = json.loads(file.read_text())["data"]["layout-restorer:data"]
         assert layout["main"]["current"] == "notebook:my/00_a.ipynb"
+        assert len(layout["main"]["dock"]["widgets"]) == 2  # the other is the progress
         assert layout["left"]["current"] == "@jupyterlab/toc:plugin"
