@@ -11,7 +11,7 @@ import torch
 from normcourse import draw
 from normcourse.checks.moments import gains, mean, total
 from normcourse.checks.probes import calls, forbid
-from normcourse.checks.verdict import Slip, exercise, expect, parts
+from normcourse.checks.verdict import Slip, exercise, expect, numbers, parts
 
 EPS = 0.3  # large: an eps in the wrong place must show
 BLOCK_EPS = 1e-5  # that of the lesson's `normalized`
@@ -20,8 +20,11 @@ BLOCK_EPS = 1e-5  # that of the lesson's `normalized`
 # Exercise 1: three gradients, at xhat, r and x
 
 
-def nodes(dy, x, weight, eps, *, r=None, g=None, dr=None, dx=None):
-    """(g, dr, dx); a slip replaces one formula, and what follows is made with it."""
+def three_gradients(dy, x, weight, eps, *, r=None, g=None, dr=None, dx=None):
+    """(g, dr, dx); it stands in for the reader's until that is right.
+
+    A slip replaces one formula, and what follows is made with it.
+    """
     divisor = (r or (lambda x, eps: (mean(x.square()) + eps).sqrt()))(x, eps)
     at_xhat = (g or (lambda dy, w: w * dy))(dy, weight)
     at_r = (dr or (lambda g, x, r: -total(g * x) / r**2))(at_xhat, x, divisor)
@@ -30,11 +33,11 @@ def nodes(dy, x, weight, eps, *, r=None, g=None, dr=None, dx=None):
 
 
 def node_slip(**replaced) -> Callable:
-    return lambda dy, x, weight, eps: nodes(dy, x, weight, eps, **replaced)
+    return lambda dy, x, weight, eps: three_gradients(dy, x, weight, eps, **replaced)
 
 
 def published_after_the_paths(dy, x, weight, eps):
-    g, dr, _ = nodes(dy, x, weight, eps)
+    g, dr, _ = three_gradients(dy, x, weight, eps)
     r = (mean(x.square()) + eps).sqrt()
     return g, dr, weight * (dy + dr * x / x.shape[-1]) / r
 
@@ -43,22 +46,22 @@ def without_the_gain_at_r(dy, x, weight, eps):
     """dr made of dy, where g belongs; the rest is right."""
     r = (mean(x.square()) + eps).sqrt()
     dr = -total(dy * x) / r**2
-    return nodes(dy, x, weight, eps, dr=lambda g, x, r: dr)
+    return three_gradients(dy, x, weight, eps, dr=lambda g, x, r: dr)
 
 
 def in_another_order(dy, x, weight, eps):
-    g, dr, dx = nodes(dy, x, weight, eps)
+    g, dr, dx = three_gradients(dy, x, weight, eps)
     return dx, dr, g
 
 
 def at_q(dy, x, weight, eps):
     """The gradient at q where that at r belongs; the rest is right."""
-    g, dr, dx = nodes(dy, x, weight, eps)
+    g, dr, dx = three_gradients(dy, x, weight, eps)
     return g, dr / (2 * (mean(x.square()) + eps).sqrt()), dx
 
 
 def path_1_without_the_gain(dy, x, weight, eps):
-    g, dr, dx = nodes(dy, x, weight, eps)
+    g, dr, dx = three_gradients(dy, x, weight, eps)
     return g, dr, dx + (dy - g) / (mean(x.square()) + eps).sqrt()
 
 
@@ -154,7 +157,7 @@ def walk(student: Callable) -> None:
         {"dy": draw(2, 3, 7), "x": draw(2, 3, 7, seed=1), "weight": gains(7), "eps": 0.1},
     ]
     student = forbid(student, "autograd", "normlib")
-    calls(student, nodes, *cases, slips=WALK, what=("g", "dr", "dx"))
+    calls(student, three_gradients, *cases, slips=WALK, what=("g", "dr", "dx"))
 
 
 # Exercise 2: back through a block
@@ -248,7 +251,7 @@ BLOCK = {
 
 def right_gradient(dy, h, w):
     """What comes back through the norm alone, with gain."""
-    _, _, at_h = nodes(dy, h, w, BLOCK_EPS)
+    _, _, at_h = three_gradients(dy, h, w, BLOCK_EPS)
     return at_h
 
 
@@ -439,3 +442,57 @@ def ways(student) -> None:
             raise Slip(f"{case} is {chosen!r}, expected one of {', '.join(WAYS)}.")
         if chosen != right:
             raise Slip(f"{why} Yours is {chosen}.")
+
+
+# Exercise 6: gains with which the wrong line wins
+
+
+WINNING = [0.2 + 0.6 * i / 7 for i in range(8)]  # they stand in for the reader's
+ROWS = 400
+AHEAD = 40
+
+
+def published_line(dy, x, w):
+    _, _, at_x = published_after_the_paths(dy, x, w, BLOCK_EPS)
+    return at_x
+
+
+@exercise(
+    "Exercise 6 (make the wrong line win)",
+    f"at least {AHEAD} of the {ROWS} rows more",
+    "eight gains, none of them 0",
+)
+def winning(student, descend: Callable) -> str:
+    """student: eight gains with which the published line brings more rows to their targets.
+
+    descend is the page's.
+    """
+    gain = torch.tensor(numbers(student, "the gains"), dtype=torch.float64)
+    if len(gain) != 8:
+        raise Slip(f"{len(gain)} gains, expected 8: one for each number of a row.")
+    if (gain == 0).any():
+        raise Slip("a gain is 0: that number of a row never comes out.")
+    right, wrong = (
+        _arrived(descend, gradient, gain) for gradient in (right_gradient, published_line)
+    )
+    counts = f"the right gradient brings {right} of {ROWS} rows, the published line {wrong}"
+    if wrong < right + AHEAD:
+        raise Slip(f"{counts}. {_why_not(gain, right)}")
+    return counts
+
+
+def _arrived(descend: Callable, gradient: Callable, gain: torch.Tensor) -> int:
+    losses, _ = descend(gradient, gain)
+    return int((losses[-1] < 0.01).sum())
+
+
+def _why_not(gain: torch.Tensor, right: int) -> str:
+    if (gain == 1).all():
+        return "With gain 1 the published line is right."
+    if gain.mean() >= 1:
+        return "The mean gain is 1 or more: what is a then, and which way does the length go?"
+    if right > ROWS - AHEAD:
+        return f"Fewer than {AHEAD} are left to win: with which gains is the right gradient slow?"
+    return (
+        "The mean gain is below 1; where gains differ, the direction may cost what the length wins."
+    )

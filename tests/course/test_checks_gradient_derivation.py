@@ -2,6 +2,8 @@
 
 from fractions import Fraction
 
+import numpy
+import pytest
 import sympy
 import torch
 
@@ -316,3 +318,33 @@ def test_the_block_that_stands_in_is_autograd_s():
     expected = block_by_autograd(dh, h, w, W, None)
     for mine, truth in zip(found, expected, strict=True):
         torch.testing.assert_close(mine, truth)
+
+
+# Exercise 6
+
+
+def test_gains_with_which_the_wrong_line_wins():
+    descend = SOLVED["descend"]
+    counts = "the right gradient brings 356 of 400 rows, the published line 399"
+    assert check.winning([0.5] * 8, descend).endswith(f": {counts}")
+    for gains in (torch.full((8,), 0.5), numpy.full(8, -0.5), check.WINNING, [1.5] + [0.4] * 7):
+        assert check.winning(gains, descend).startswith("[ok]"), gains
+
+
+@pytest.mark.parametrize(
+    ("gains", "message"),
+    [
+        ([1.0] * 8, "With gain 1 the published line is right."),
+        ([2.0] * 8, "what is a then"),
+        (torch.linspace(0.5, 2.5, 8), "what is a then"),
+        ([0.95] * 8, "Fewer than 40 are left to win"),
+        ([1.0] * 7 + [0.1], "the direction may cost what the length wins"),
+        ([0.5] * 7, "7 gains, expected 8"),
+        ([0.5] * 7 + [0.0], "a gain is 0"),
+        (0.5, "expected a list of numbers"),
+    ],
+)
+def test_gains_with_which_it_does_not_win(gains, message):
+    verdict = check.winning(gains, SOLVED["descend"])
+    assert verdict.startswith("[x]"), verdict
+    assert message in verdict
