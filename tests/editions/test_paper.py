@@ -34,9 +34,9 @@ PROMISED = """[...document.querySelectorAll(".pdf-page")].map((page) => {
   const texts = (selector) => spoken(selector).map((part) => part.textContent);
   const slide = (part) => !part.closest("aside");
   const words = spoken("section :is(h1, h2, p, li, pre, td)").filter(slide);
-  const answers = words.filter((part) => part.closest(".poll ~ *"));
-  const panels = [...page.querySelectorAll(".mask")].map((mask) => {
-    const image = mask.parentElement.querySelector("img");
+  const answers = words.filter((part) => part.closest("section:has(.poll) .fragment:not(.poll *)"));
+  const panels = [...page.querySelectorAll(".mask i:first-child")].map((mask) => {
+    const image = mask.closest(".figure").querySelector("img");
     const wide = parseFloat(image.style.width);
     const [left, top, width, height] = ["left", "top", "width", "height"].map(
       (name) => parseFloat(mask.style[name]) / wide);

@@ -597,6 +597,13 @@ def dragged_number(draw):
     return {"x": x, "rho": rho, "y": x / rho}
 
 
+@lines("lectures/05 The two layers")
+def size_of_a_row(draw):
+    x, w = draw(D), draw(D)
+    rho = x.square().mean().sqrt()
+    return {"x": x, "w": w, "D": D, "rho": rho, "y": w * x / rho}
+
+
 @lines("05 dyt-formula")
 def tanh(draw):
     x, w, b, alpha = draw(D), draw(D), draw(D), draw(1)[0]

@@ -165,15 +165,21 @@ class Bar:
 
 @dataclass(frozen=True)
 class Range:
+    """From low to high; a dot where a line has no high."""
+
     row: Row
 
     @property
+    def ends(self):
+        return [self.row.named["low"], self.row.named["high"] or self.row.named["low"]]
+
+    @property
     def values(self):
-        return [number(self.row.named[end]) for end in ("low", "high")]
+        return [number(end) for end in self.ends]
 
     @property
     def label(self):
-        return f"{self.row.named['low']} to {self.row.named['high']}"
+        return " to ".join(dict.fromkeys(self.ends))
 
     def draw(self, x: Axis, y: float, thick: float, colour: str) -> str:
         low, high = map(x, self.values)
@@ -267,7 +273,7 @@ def _stepped(groups: list[list], shown: int) -> Iterator[bool]:
 def one_row(each, x: Axis, y: float, pitch: float, look: Look) -> str:
     name = each.row.named["name"]
     colour = look.colour(name)
-    beside = x(max(*each.values, x.low)) + GAP
+    beside = x(max(*each.values, x.low)) + 1.5 * GAP
     return (
         text(x.start - GAP, y, look.name(name), "end", house.ink(colour))
         + each.draw(x, y, 0.56 * pitch, colour)

@@ -15,7 +15,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from editions.extension.decks import columns, polls
-from editions.extension.decks.figures import figure, panel, whole
+from editions.extension.decks.figures import BEFORE, READABLE, figure, panel, whole
 from editions.extension.decks.lesson import Misfit, lesson_of, said, where_stated
 from editions.extension.decks.slides import beside, speaker_notes
 from editions.notebook import UnknownName
@@ -81,7 +81,8 @@ class FigureOf(Part):
         shown = panel(picture, number) if number else whole(picture)
         width, height = self.room()
         room = width, self.options.get("height", height)
-        return raw(figure(picture, cell, shown, room, "steps" in self.options), cell)
+        least = READABLE if "plan" in self.env.metadata[self.env.docname] else BEFORE
+        return raw(figure(picture, cell, shown, room, "steps" in self.options, least), cell)
 
 
 class EqOf(Part):
@@ -171,7 +172,7 @@ class OutputOf(Lines):
         if not text:
             raise Misfit(f"cell {cell} printed nothing")
         # what is longer than the slide goes on in the next line
-        size = max(20, letters(text, self.room()[0]))
+        size = max(22, letters(text, self.room()[0]))
         return raw(f'<pre class="out" style="font-size:{size}px">{html.escape(text)}</pre>', cell)
 
 
