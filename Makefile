@@ -6,6 +6,7 @@
 #   WORKERS     how many notebooks or experiments run at the same time
 #   LESSON      the one lesson that make test tries, such as 03a
 #   NOTEBOOKS   which ones make test-portable runs; without it, all tests as well
+#   NAME, FROM  what make deck begins, and the course decks from which it takes slides
 #   FOLDER      the notebooks that make grade grades, each named after its student
 #   GPU         set to 1, make bench measures the GPU;  RECORD is the file that it writes;  BENCH_ARGS are passed on
 
@@ -27,7 +28,7 @@ QUICK := -m "not slow and not selftest and not clock"
 PARALLEL := -n $(WORKERS) --dist loadfile
 STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_pages.py tests/test_named_things.py tests/test_contents.py tests/test_made_pages.py tests/test_sources_page.py tests/test_course_map.py tests/test_questions.py tests/test_layering.py tests/equations/test_equations.py tests/equations/test_lines.py tests/test_deck_formulas.py tests/notebooks/test_notebooks.py
 
-.PHONY: lab web lectures grade test lint check test-editions notebooks pages experiments bench test-portable environment
+.PHONY: lab web lectures deck grade test lint check test-editions notebooks pages experiments bench test-portable environment
 
 lab: environment
 	@$(VENV_PYTHON) -m tools.lab $(LAB_ARGS)
@@ -39,6 +40,10 @@ web: environment
 # The decks, with the pages that they link to, and as PDFs; those need Chromium.
 lectures: environment
 	@$(VENV_PYTHON) -m tools.lectures
+
+# A deck of one's own in my/lectures:  make deck NAME=monday FROM="02_layer_norm 05_dyt"
+deck: environment
+	@$(VENV_PYTHON) -m tools.deck "$(NAME)" $(FROM)
 
 # A class's notebooks, with fresh checks; it runs strangers' code: lectures/README.md.
 grade: environment

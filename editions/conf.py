@@ -12,6 +12,7 @@ copyright = "2026, the authors of normlib"
 
 extensions = ["myst_nb", "sphinx_copybutton", "editions.extension"]
 course_notebooks = str(ROOT / "notebooks")
+course_decks = str(ROOT / "lectures")
 exclude_patterns = ["_files"]
 
 nb_execution_mode = "off"

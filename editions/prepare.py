@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
 PAGES = Path(__file__).parent / "pages"
 DECKS = ROOT / "lectures"
+OWN_DECKS = "my/lectures"
 FILES = "_files"  # what is copied to _static as it is
 ROOMS = ["functional", "layers", "gradients", "fused", "surgery"]  # of normlib: a page each
 
@@ -185,6 +186,9 @@ def front_page(target: Path, notebooks: Path) -> str:
     decks = sorted(DECKS.glob("[0-9]*.md"))
     if decks:  # last: their pages have no sidebar, so "next" must not lead there from a lesson
         parts.append(toctree("Lectures", [f"lectures/{deck.stem}" for deck in decks]))
+    own = sorted(target.glob(f"{OWN_DECKS}/*.md"))
+    if own:
+        parts.append(toctree("My lectures", [f"{OWN_DECKS}/{deck.stem}" for deck in own]))
     return "".join(parts)
 
 
@@ -198,6 +202,14 @@ def library_page(room: str) -> str:
 def copy(path: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(path, target)
+
+
+def copy_beside(folder: Path, target: Path) -> None:
+    """The pictures of one's own decks, and what else lies there; the decks are left out."""
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if path.is_file() and path.suffix != ".md" and not inside.parts[0].startswith("."):
+            copy(path, target / inside)
 
 
 def previews(page: Path) -> str:
@@ -215,8 +227,8 @@ def prepare_moved(target: Path, notebooks: Path) -> None:
             write(target / "solutions" / f"{old}.md", moved.page(old, new))
 
 
-def prepare(target: Path, notebooks: Path = NOTEBOOKS) -> None:
-    """Fill the folder anew with what is in the folder of notebooks."""
+def prepare(target: Path, notebooks: Path = NOTEBOOKS, own_decks: Path | None = None) -> None:
+    """Fill the folder anew with what is in the folder of notebooks, and with one's own decks."""
     shutil.rmtree(target, ignore_errors=True)
     interactive = places()
     for path in sorted([*notebooks.glob("*.ipynb"), *notebooks.glob("solutions/*.ipynb")]):
@@ -235,6 +247,10 @@ def prepare(target: Path, notebooks: Path = NOTEBOOKS) -> None:
         write(target / path.name, prepared_markdown(path.read_text("utf-8"), path, PAGES))
     for path in sorted(DECKS.glob("[0-9]*.md")):
         copy(path, target / "lectures" / path.name)
+    if own_decks and own_decks.is_dir():
+        for path in sorted(own_decks.glob("*.md")):
+            copy(path, target / OWN_DECKS / path.name)
+        copy_beside(own_decks, target / OWN_DECKS)
     for room in ROOMS:
         write(target / "library" / f"{room}.md", library_page(room))
     for lesson in main_road(notebooks):

@@ -3,14 +3,15 @@
 The small deck has all faults at once and is built once. No browser runs.
 """
 
+import base64
 import json
 import re
 from pathlib import Path
 
 import pytest
 
-from editions.extension.decks import numbers, polls
-from tools import lectures
+from editions.extension.decks import lesson, numbers, polls
+from tools import deck, lectures
 
 DOT = (  # the smallest PNG: one pixel
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
@@ -245,6 +246,79 @@ FAULTS = {
 }
 
 
+OWN_HEAD = "---\nlogo: dot.png\nlesson: 00_small\n---\n% 42 words that no slide says\n\n"
+OWN_SLIDES = """# Monday
+
+:::{mine}
+:::
+
+I have 314 norms, about nine tenths of all. ![A dot.](dot.png)
+
+:::{notes} 1
+:::
+
+:::{slides-of} 00_small
+A result
+Two exercises for the room
+:::
+
+## From the lesson
+
+:::{output-of} lines
+:::
+
+The first is 12.5.
+
+:::{notes} 1
+:::
+"""
+OWN_FINE = OWN_HEAD + OWN_SLIDES
+# decks of one's own that are fine: 02 without one slide is a few lines
+OWN = {
+    "begun": deck.started(Path("begun.md"), ["02_layer_norm", "05_dyt"], ROOT / "lectures"),
+    "code": OWN_FINE.replace("I have", "```python\n# no heading\n```\n\nI have"),
+    "monday": OWN_FINE,
+    "without": ":::{slides-of} 00_small\n:without:\n\nA result\n:::\n",
+    "whole": ":::{slides-of} 00_small\n:::\n",
+    "minutes": f"---\nminutes: 4\n---\n{OWN_SLIDES}".replace("314", "3")
+    .replace("## From the lesson", "## Mine\n\n:::{mine}\n:::\n")
+    .replace(":::{output-of} lines\n:::\n", ""),
+}
+# name -> what is replaced in OWN_FINE, by what, what the build says of it, and in which file
+OWN_FAULTS = {
+    "deck": ("{slides-of} 00_small", "{slides-of} 00_smal", "no deck lectures/00_smal.md; near it"),
+    "slide": ("\nA result", "\nA resul", "has no slide 'A resul'; near it: A result"),
+    "nothing-left": (
+        OWN_SLIDES,
+        ":::{slides-of} 00_short\n:without:\n\nA short deck\n:::",
+        "no slide",
+    ),
+    "without-what": (
+        "00_small\nA result\nTwo exercises for the room",
+        "00_small\n:without:",
+        "wants",
+    ),
+    "not-marked": (":::{mine}\n:::\n\n", "", "314 stands in none of the slide's cells"),
+    "whose-picture": (":::{mine}\n:::\n\n", "", "write :::{mine} on this slide"),
+    "no-lesson": ("lesson: 00_small\n", "", "names no lesson to take it from"),
+    "whose": ("lesson: 00_small\n", "", "or :::{mine} on this slide if it is your own"),
+    "no-title": ("# Monday", "## Monday", "the deck begins without a title"),
+    "taken-without-title": (
+        OWN_SLIDES,
+        ":::{slides-of} 00_small\nA result\n:::",
+        "without a title",
+    ),
+    "no-alt": ("![A dot.]", "![]", "has no text for those who do not see it"),
+    "network": ("(dot.png)", "(https://example.org/dot.png)", "needs a network"),
+    "no-picture": ("(dot.png)", "(dott.png)", "dott.png"),
+    "no-logo": ("logo: dot.png", "logo: dott.png", "dott.png"),
+    "no-slide": ("## From the lesson\n", "", "no slide has this: write a heading"),
+    "own-notes": (":::{notes} 1\n:::\n\n:::{s", ":::{s", "a slide needs notes with its minutes"),
+    "own-minutes": ("lesson: 00_small", "lesson: 00_small\nminutes: 9", "the deck says 9"),
+    "number-by-the-rules": ("is 12.5", "is 12.6", "12.6 stands in none of the slide's cells"),
+}
+
+
 DECKS = {path.stem: path for path in sorted((ROOT / "lectures").glob("[0-9]*.md"))}
 
 
@@ -256,6 +330,16 @@ def planted(fault):
     old, new, _ = FAULTS[fault]
     assert old in FINE, fault
     return FINE.replace(old, new, 1)
+
+
+def own_name(fault):
+    return f"my/lectures/{fault}"
+
+
+def own_planted(fault):
+    old, new, _ = OWN_FAULTS[fault]
+    assert old in OWN_FINE, fault
+    return OWN_FINE.replace(old, new, 1)
 
 
 @pytest.fixture(scope="module")
@@ -270,24 +354,36 @@ def complaints(tmp_path_factory):
         name: path.read_text("utf-8") for name, path in DECKS.items()
     }
     texts |= {deck_name(fault): planted(fault) for fault in FAULTS}
+    texts |= {
+        "00_short": FINE.partition("## ")[0],
+        "00_small--mine": FINE.replace("The", ":::{mine}\n:::\nThe"),
+    }
+    own = {f"my/lectures/{name}": text for name, text in OWN.items()}
+    own |= {own_name(fault): own_planted(fault) for fault in OWN_FAULTS}
+    own["my/lectures/through"] = OWN_FINE.replace(
+        "{slides-of} 00_small", "{slides-of} 00_small--number"
+    )
+    (folder / "my" / "lectures").mkdir(parents=True)
+    (folder / "my" / "lectures" / "dot.png").write_bytes(base64.b64decode(DOT))
+    texts |= own
     decks = []
     for name, text in texts.items():
         decks.append(folder / f"{name}.md")
         decks[-1].write_text(text, "utf-8")
-    without_npm = ["-b", "dummy", "-D", "html_static_path=static"]
+    without_npm = ["-b", "dummy", "-D", "html_static_path=static", "-D", f"course_decks={folder}"]
     with pytest.MonkeyPatch.context() as elsewhere:  # as on a CI server, or on a desk in Ankara
         elsewhere.setenv("FORCE_COLOR", "1")
         elsewhere.setenv("LC_ALL", "tr_TR.UTF-8")
         lines = "\n".join(lectures.draft(decks, folder, folder / "build", *without_npm))
     found = {name: [] for name in texts}
-    for part in re.split(r"\n(?=lectures/)", f"\n{lines}"):
-        name = re.match(r"lectures/([\w-]+)\.md", part)
+    for part in re.split(r"\n(?=(?:my/)?lectures/)", f"\n{lines}"):
+        name = re.match(r"(?:lectures/)?((?:my/lectures/)?[\w-]+)\.md", part)
         if name:
             found[name[1]].append(part)
     return found
 
 
-@pytest.mark.parametrize("name", ["00_small", *DECKS])
+@pytest.mark.parametrize("name", ["00_small", *DECKS, *map(own_name, OWN)])
 def test_a_deck_without_faults_is_built(complaints, name):
     assert complaints[name] == []
 
@@ -302,6 +398,25 @@ def test_each_fault_is_named_with_its_line(complaints, fault):
     expected = FAULTS[fault][2]
     assert any(expected in line for line in said), said
     assert any(re.match(r"lectures/\S+\.md:\d+: ", line) for line in said), said
+
+
+@pytest.mark.parametrize("fault", OWN_FAULTS)
+def test_each_fault_of_a_deck_of_ones_own_is_named_with_its_line(complaints, fault):
+    said = complaints[own_name(fault)]
+    expected = OWN_FAULTS[fault][2]
+    assert any(expected in line for line in said), said
+    assert any(re.match(r"my/lectures/\S+\.md:\d+: ", line) for line in said), said
+
+
+def test_a_fault_of_a_slide_that_was_taken_is_named_in_its_own_file(complaints):
+    (here, there) = complaints[deck_name("number")]
+    assert here == there
+    assert complaints["my/lectures/through"] == []
+
+
+def test_a_deck_of_the_course_is_nobodys_own(complaints):
+    (line,) = complaints["00_small--mine"]
+    assert "{mine} is for a deck of your own, in my/lectures" in line
 
 
 def test_a_deck_without_a_lesson_is_named(complaints):
@@ -334,6 +449,30 @@ def test_the_number_of_an_option(words, value):
 )
 def test_the_option_that_the_lesson_decides_for(found, options, right):
     assert polls.nearest(found, options) == right
+
+
+def test_each_deck_says_in_the_readme_what_it_presumes():
+    """In the head of the deck, and word by word in lectures/README.md."""
+    readme = (ROOT / "lectures" / "README.md").read_text("utf-8")
+    for name, path in DECKS.items():
+        head, _ = lesson.head_and_slides(path.read_text("utf-8"))
+        assert f"| [{name}]({name}.md) | {head['presumes']} |" in readme, name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["monday"], "is there already, and stays as it is: choose another NAME"),
+        (["a/b"], "A deck's name has letters, digits, _ and -, not 'a/b'"),
+        (["sunday", "02_layer"], "there is no deck lectures/02_layer.md; near it: 02_layer_norm"),
+    ],
+)
+def test_a_deck_that_cannot_be_begun(tmp_path, arguments, said):
+    (tmp_path / "monday.md").write_text("mine")
+    with pytest.raises(SystemExit, match=re.escape(said)):
+        deck.main(arguments, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["monday.md"]
+    assert (tmp_path / "monday.md").read_text() == "mine"
 
 
 def test_a_printed_deck_does_not_tell_when_it_was_printed():

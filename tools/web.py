@@ -22,10 +22,12 @@ CELL_LINES = 10_000  # myst-nb counts the lines of cell n from n times this
 LINES_ADDED = 3  # editions.prepare opens a Markdown cell with its name
 
 
-def build(notebooks: Path = NOTEBOOKS, work: Path = WORK) -> list[str]:
+def build(
+    notebooks: Path = NOTEBOOKS, work: Path = WORK, own_decks: Path | None = None
+) -> list[str]:
     """Build the pages in `work`/web; returns what Sphinx complains of, each with its cell."""
     source = work / "websrc"
-    prepare(source, notebooks)
+    prepare(source, notebooks, own_decks)
     shutil.rmtree(work / "web", ignore_errors=True)  # or pictures of earlier builds would stay
     options = ["-D", f"course_notebooks={notebooks}"]
     lines = sphinx(source, work / "web", work / "doctrees", *options)

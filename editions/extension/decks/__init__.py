@@ -1,8 +1,8 @@
 """Lecture decks: Markdown with directives that take everything else from the checked notebook."""
 
-from editions.extension.decks import directives, faults, interactive, plan, results, slides
+from editions.extension.decks import directives, faults, interactive, own, plan, results, slides
 
 
 def setup(app):
-    for part in (directives, results, interactive, plan, slides, faults):
+    for part in (directives, results, interactive, own, plan, slides, faults):
         part.setup(app)

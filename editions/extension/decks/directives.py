@@ -3,7 +3,7 @@
 import html
 import re
 import textwrap
-from pathlib import Path
+from functools import cached_property
 from typing import ClassVar
 
 from docutils import nodes
@@ -16,7 +16,7 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from editions.extension.decks import columns, polls
 from editions.extension.decks.figures import BEFORE, READABLE, figure, panel, whole
-from editions.extension.decks.lesson import Misfit, lesson_of, said, where_stated
+from editions.extension.decks.lesson import Misfit, here, lesson_of, path_of, said, where_stated
 from editions.extension.decks.slides import beside, speaker_notes
 from editions.notebook import UnknownName
 
@@ -46,14 +46,17 @@ class Part(SphinxDirective):
 
     def run(self):
         try:
-            self.lesson = lesson_of(self.env)
             return [self.part(*self.arguments)]
         except (UnknownName, Misfit) as fault:
             raise self.error(str(fault)) from None
 
+    @cached_property
+    def lesson(self):
+        return lesson_of(self.env)
+
     def room(self) -> tuple[float, float]:
         """Width and height in pixels of what the slide has for a picture here."""
-        source = Path(self.env.doc2path(self.env.docname)).read_text("utf-8").split("\n")
+        source = path_of(self.env, here(self.env)).read_text("utf-8").split("\n")
         return columns.room(source, self.lineno)
 
     def inside(self, box: nodes.Element) -> nodes.Element:

@@ -1,60 +1,79 @@
 """What is wrong with a deck and would not be seen: all of it is named, each with its line."""
 
 import re
-from pathlib import Path
 
 from docutils import nodes
 from sphinx.util import logging
 
-from editions.extension.decks import numbers
-from editions.extension.decks.lesson import everything, lesson_name, lesson_of
-from editions.extension.decks.slides import cells_of, own, speaker_notes
+from editions.extension.decks import numbers, own_faults
+from editions.extension.decks.lesson import (
+    deck_of,
+    everything,
+    headings_of,
+    is_deck,
+    is_own,
+    lesson_of,
+)
+from editions.extension.decks.slides import cells_of, is_mine, own, speaker_notes
 from editions.notebook import UnknownName
 
 log = logging.getLogger(__name__)
 WORDS_A_MINUTE = 130
 ABOUT = 0.06  # so far off may `a third` be
 MINUTES_OFF = 2  # by so much may the slides and the deck differ
-HEADING = re.compile(r"^##? ", re.M)
 MARKUP = re.compile(r":::|\{\{|\$\$|\]\(|\{value\}|\*\*\[")
 NUMBER = re.compile(r"(?<![\w.-])\d+(?:[.,]\d+)*%?(?![\w])")
 YEAR = r"\b(?:19|20)\d\d\b"
 NO_RESULT = re.compile(rf"{YEAR}|[Ll]essons? \d+\w?|\d+ minutes?|float\d+|ResNet-\d+")
-SET = (nodes.math, nodes.math_block, nodes.literal, nodes.literal_block, nodes.raw)
+SET = (nodes.math, nodes.math_block, nodes.literal, nodes.literal_block, nodes.raw, nodes.comment)
 NOT_WORDS = (*SET, nodes.system_message)
 
 
 def check(app, doctree):
     env = app.env
-    if not lesson_name(env.docname):
-        return
-    try:
-        lesson = lesson_of(env)
-    except UnknownName as fault:
-        log.warning(str(fault), location=env.docname)
+    if not is_deck(env.docname):
         return
     sections = list(doctree.findall(nodes.section))
     check_count(env, sections)
     check_markup(doctree)
+    if is_own(env.docname):
+        own_faults.check_title(env, sections)
+        if own_faults.misplaced(env, sections):
+            return
+    else:
+        check_exercises(sections)
     for section in sections:
         check_notes(section)
-        check_numbers(section, lesson)
-        check_number_words(section, lesson)
+        check_words(env, section)
     check_minutes(env, sections)
-    check_exercises(sections)
 
 
 def check_count(env, sections) -> None:
     """A fence that is not closed swallows the slides behind it."""
-    source = Path(env.doc2path(env.docname)).read_text("utf-8")
-    written = len(HEADING.findall(source))
-    if written != len(sections):
+    written = len(headings_of(env))
+    made = len([section for section in sections if deck_of(env, section) == env.docname])
+    if written != made:
         log.warning(
             "%d headings of level 1 or 2, but %d slides: a fence is open, or a heading is deeper",
             written,
-            len(sections),
-            location=sections[0],
+            made,
+            location=(env.docname, 1),
         )
+
+
+def check_words(env, section) -> None:
+    """What a slide says is its lesson's, unless the slide is the lecturer's own."""
+    own_faults.check_pictures(section)
+    if is_mine(section):
+        return
+    try:
+        lesson = lesson_of(env, deck_of(env, section))
+    except UnknownName as fault:
+        also = ", or :::{mine} on this slide if it is your own" if is_own(env.docname) else ""
+        log.warning("%s%s", fault, also, location=section)
+        return
+    check_numbers(section, lesson)
+    check_number_words(section, lesson)
 
 
 def check_markup(doctree) -> None:
@@ -155,12 +174,13 @@ def is_element(node) -> bool:
 
 
 def check_minutes(env, sections) -> None:
-    title = sections[0]  # the others are inside it
-    total = sum(notes["minutes"] for notes in title.findall(speaker_notes))
+    title = sections[0] if sections else (env.docname, 1)
+    notes = [part for section in sections for part in own(section)]
+    total = sum(part["minutes"] for part in notes if isinstance(part, speaker_notes))
     wanted = env.metadata[env.docname].get("minutes")
-    if wanted is None:
+    if wanted is None and not is_own(env.docname):
         log.warning("the deck says no minutes in its head", location=title)
-    elif abs(total - float(wanted)) > MINUTES_OFF:
+    elif wanted is not None and abs(total - float(wanted)) > MINUTES_OFF:
         log.warning("the slides take %g minutes, the deck says %s", total, wanted, location=title)
 
 

@@ -3,22 +3,19 @@
 In the head of the deck, `plan:` gives each point a short name and its question.
 """
 
-import json
-
 from docutils import nodes
 from sphinx.util import logging
 
 from editions.extension.decks.directives import Part
-from editions.extension.decks.lesson import Misfit, lesson_name
+from editions.extension.decks.lesson import COURSE, Misfit, head_of, here
 from editions.extension.decks.slides import begins
 
 log = logging.getLogger(__name__)
 
 
-def plan_of(env, docname: str) -> dict[str, str]:
+def plan_of(env, deck: str) -> dict[str, str]:
     """{short name: question}, from the head of the deck; empty without a plan."""
-    stated = env.metadata[docname].get("plan", {})
-    return json.loads(stated) if isinstance(stated, str) else stated
+    return head_of(env, deck).get("plan") or {}
 
 
 class thread(nodes.General, nodes.Element):
@@ -77,7 +74,7 @@ class Begins(Part):
 
 
 def stated(part: Part) -> dict[str, str]:
-    plan = plan_of(part.env, part.env.docname)
+    plan = plan_of(part.env, here(part.env))
     if not plan:
         raise Misfit("the deck's head has no plan: `plan:`, and below it `name: question` lines")
     return plan
@@ -94,9 +91,9 @@ class Sources(Part):
 
 
 def check(app, doctree):
-    """A plan is shown, kept and summed up."""
+    """A plan is shown, kept and summed up; a deck of one's own may take a part of another's."""
     env = app.env
-    if not lesson_name(env.docname):
+    if not env.docname.startswith(COURSE):
         return
     names = list(plan_of(env, env.docname))
     begun = [node["name"] for node in doctree.findall(begins)]

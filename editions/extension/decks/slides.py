@@ -6,12 +6,16 @@ from docutils import nodes
 
 from editions.extension.cells import anchor
 from editions.extension.decks import columns
-from editions.extension.decks.lesson import lesson_name
+from editions.extension.decks.lesson import deck_of, is_deck, is_own, lesson_name
 from editions.extension.interactive import SCRIPTS, interactive
 
 
 class speaker_notes(nodes.General, nodes.Element):
     """What the lecturer says, and for how many minutes the slide stands."""
+
+
+class mine(nodes.General, nodes.Element):
+    """The slide is the lecturer's own; inside it the logo, if there is one."""
 
 
 class slide(nodes.General, nodes.Element):
@@ -37,6 +41,10 @@ def cells_of(section: nodes.section) -> list[str]:
     return list(dict.fromkeys(part["cell"] for part in parts if part.get("cell")))
 
 
+def is_mine(section: nodes.section) -> bool:
+    return any(isinstance(part, mine) for part in own(section))
+
+
 def is_then(node: nodes.Node) -> bool:
     return isinstance(node, nodes.container) and node["classes"] == ["fragment"]
 
@@ -55,8 +63,8 @@ def fold_after_then(section: nodes.section) -> None:
 
 
 def of_the_slide(part: nodes.Node) -> bool:
-    """Notes, sources and the plan's points belong to the slide, and not to its words."""
-    return isinstance(part, speaker_notes | begins) or is_sources(part)
+    """Notes, sources, marks and the plan's points belong to the slide, and not to its words."""
+    return isinstance(part, speaker_notes | begins | mine) or is_sources(part)
 
 
 def is_sources(part: nodes.Node) -> bool:
@@ -64,29 +72,36 @@ def is_sources(part: nodes.Node) -> bool:
 
 
 def fold(app, doctree):
-    if lesson_name(app.env.docname):
+    if is_deck(app.env.docname):
         for section in doctree.findall(nodes.section):
             fold_after_then(section)
 
 
 def flatten(app, doctree, docname):
     """Sections inside one another become slides, each with a link to its first cell."""
-    lesson = lesson_name(docname)
-    if lesson is None:
+    if not is_deck(docname):
         return
-    page = app.builder.get_relative_uri(docname, lesson)
     sections = list(doctree.findall(nodes.section))
-    points = [node["name"] for node in doctree.findall(begins)]
-    slides = []
-    now = None
-    for section in sections:
-        now = next((part["name"] for part in own(section) if isinstance(part, begins)), now)
-        made = slide_of(section, doctree, page, lesson)
-        if now and section is not sections[-1]:  # there stands the licence
-            made += html(where(points, now))
-        slides.append(made)
+    slides = [slide_of(section, doctree, app, docname) for section in sections]
+    for made, foot in zip(slides[:-1], feet(app.env, sections), strict=False):
+        made += foot
+    if any(cells_of(section) or not is_mine(section) for section in sections):
+        slides[-1] += html(licence(app.config, is_own(docname)))
     doctree[:] = slides
-    doctree[-1] += html(licence(app.config))
+
+
+def feet(env, sections: list[nodes.section]) -> list[list[nodes.raw]]:
+    """For each slide where the room is in the plan of the deck in which the slide is written."""
+    points: dict[str, list[str]] = {}
+    begun = []
+    for section in sections:
+        names = points.setdefault(deck_of(env, section), [])
+        names += [part["name"] for part in own(section) if isinstance(part, begins)]
+        begun.append(names[-1] if names and not is_mine(section) else None)
+    return [
+        [html(where(points[deck_of(env, section)], now))] if now else []
+        for section, now in zip(sections, begun, strict=True)
+    ]
 
 
 def where(points: list[str], now: str) -> str:
@@ -98,16 +113,18 @@ def where(points: list[str], now: str) -> str:
     return f'<p class="where">{" · ".join(items)}</p>'
 
 
-def slide_of(section: nodes.section, doctree, page: str, lesson: str) -> slide:
+def slide_of(section: nodes.section, doctree, app, docname: str) -> slide:
     level = 1 if section.parent is doctree else 2
     title, *parts = own(section)
-    cells = cells_of(section)
     minutes = sum(part["minutes"] for part in parts if isinstance(part, speaker_notes))
-    made = slide(ids=section["ids"][:1], minutes=minutes, first=level == 1)
+    made = slide(ids=section["ids"][:1], minutes=minutes, first=level == 1, mine=is_mine(section))
     made += [html(f"<h{level}>"), *title.children, html(f"</h{level}>")]
     made += body([part for part in parts if not of_the_slide(part)])
-    made += [part for part in parts if of_the_slide(part) and not isinstance(part, begins)]
-    for cell in cells[:1]:
+    made += [part for part in parts if of_the_slide(part) and not isinstance(part, begins | mine)]
+    made += [picture for part in parts if isinstance(part, mine) for picture in part.children]
+    for cell in cells_of(section)[:1]:
+        lesson = lesson_name(app.env, deck_of(app.env, section))
+        page = app.builder.get_relative_uri(docname, lesson)
         about = f'data-cell="{cell}" data-notebook="{lesson}.ipynb"'
         address = f'href="{page}#{anchor(cell)}" target="lesson"'
         made += html(f'<a class="cell" {address} {about}>{cell}</a>')
@@ -133,11 +150,12 @@ def column(parts: list[nodes.Node], width: float) -> list[nodes.Node]:
     return [html(f'<div style="width:{width:.0f}px">'), *parts, html("</div>")]
 
 
-def licence(config) -> str:
-    """Who may do what with the deck, at the foot of its last slide."""
+def licence(config, partly: bool) -> str:
+    """Who may do what with the deck, or with a part of it, at the foot of its last slide."""
     about = config.html_context
     link = f'<a rel="license" href="{about["licence_address"]}">{about["licence"]}</a>'
-    return f'<p class="licence">© {escape(config.copyright)}. {link}</p>'
+    whose = "The slides of the course: ©" if partly else "©"
+    return f'<p class="licence">{whose} {escape(config.copyright)}. {link}</p>'
 
 
 def html(text: str) -> nodes.raw:
@@ -146,7 +164,8 @@ def html(text: str) -> nodes.raw:
 
 def visit_slide(self, node):
     seconds = round(60 * node["minutes"])
-    kind = ' class="first"' if node["first"] else ""
+    kinds = [name for name in ("first", "mine") if node[name]]
+    kind = f' class="{" ".join(kinds)}"' if kinds else ""
     self.body.append(f'<section id="{node["ids"][0]}" data-timing="{seconds}"{kind}>\n')
 
 
@@ -159,7 +178,7 @@ def closes(name: str):
 
 
 def template(app, docname, _, context, doctree):
-    if not lesson_name(docname):
+    if not is_deck(docname):
         return None
     figures = {node["figure"] for node in doctree.findall(interactive)}
     context["figures"] = [*SCRIPTS, *(f"{name}.js" for name in sorted(figures))] if figures else []
