@@ -21,7 +21,7 @@ MEASURE = r"""((number, right, foot) => {
     const beyond = Math.max(box.right + inside - right, box.bottom - foot);
     if (!box.width || beyond < found.beyond) continue;
     const words = element.textContent || element.getAttribute("alt") || element.tagName;
-    Object.assign(found, {beyond, what: words.trim().slice(-40)});
+    Object.assign(found, {beyond, what: words.trim().split("\n").pop().slice(-40)});
   }
   return found;
 })""".replace("SKIPPED", repr(SKIPPED))
