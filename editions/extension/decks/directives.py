@@ -16,7 +16,15 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from editions.extension.decks import columns, polls
 from editions.extension.decks.figures import BEFORE, READABLE, figure, panel, whole
-from editions.extension.decks.lesson import Misfit, here, lesson_of, path_of, said, where_stated
+from editions.extension.decks.lesson import (
+    Misfit,
+    head_of,
+    here,
+    lesson_of,
+    path_of,
+    said,
+    where_stated,
+)
 from editions.extension.decks.slides import beside, speaker_notes
 from editions.notebook import UnknownName
 
@@ -84,7 +92,7 @@ class FigureOf(Part):
         shown = panel(picture, number) if number else whole(picture)
         width, height = self.room()
         room = width, self.options.get("height", height)
-        least = READABLE if "plan" in self.env.metadata[self.env.docname] else BEFORE
+        least = READABLE if "plan" in head_of(self.env, here(self.env)) else BEFORE
         return raw(figure(picture, cell, shown, room, "steps" in self.options, least), cell)
 
 
