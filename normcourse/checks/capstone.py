@@ -478,8 +478,7 @@ FORM = """"rates": [0.01, 0.1],
 )
 def protocol(student) -> None:
     """student: a dict with FIELDS, the design of a comparison that can be believed."""
-    if not isinstance(student, Mapping):
-        raise Slip(f"a protocol is a dict, got {type(student).__name__}.")
+    _is_dict(student, "protocol")
     _fields(student)
     _contenders(student)
     _seeds(student)
@@ -494,6 +493,11 @@ def protocol(student) -> None:
             f"budget is {BUDGET} s: fewer rates, fewer seeds, or a faster setting."
         )
     _question(student)
+
+
+def _is_dict(student, what: str) -> None:
+    if not isinstance(student, Mapping):
+        raise Slip(f"a {what} is a dict, got {type(student).__name__}.")
 
 
 def _fields(student: Mapping) -> None:
@@ -631,8 +635,7 @@ EXACT_FOLDS = {("layer_norm", "rms_norm"), ("batch_norm", "none")}
 )
 def card(student) -> None:
     """student: a dict with the fields of CARD, which may not contradict each other."""
-    if not isinstance(student, Mapping):
-        raise Slip(f"a card is a dict, got {type(student).__name__}.")
+    _is_dict(student, "card")
     _card_fields(student)
     _card_numbers(student)
     _card_norm(student)
