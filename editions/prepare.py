@@ -99,9 +99,9 @@ def markdown_cell(name: str, words: str) -> dict:
 
 def interactive_cell(place: dict) -> dict:
     head = f"````{{interactive}} {place['figure']}"
-    layers = f":layers: {','.join(place['layers'])}"
-    row = f":row: {','.join(map(str, place['row']))}"
-    words = "\n".join([head, layers, row, "", place["words"], "````"])
+    given = [key for key in ("layers", "row", "sizes") if key in place]
+    options = [f":{key}: {','.join(map(str, place[key]))}" for key in given]
+    words = "\n".join([head, *options, "", place["words"], "````"])
     return markdown_cell(f"interactive-{place['figure']}", words)
 
 

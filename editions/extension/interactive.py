@@ -1,5 +1,6 @@
 """Interactive figures: a box that a script of editions/static/interactive/ fills."""
 
+from pathlib import Path
 from typing import ClassVar
 
 from docutils import nodes
@@ -7,6 +8,7 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 SCRIPTS = ["norms.js", "svg.js"]  # every figure needs them; its own script comes last
+FOLDER = Path(__file__).parents[1] / "static" / "interactive"
 
 
 class interactive(nodes.Element):
@@ -14,7 +16,8 @@ class interactive(nodes.Element):
 
 
 def figure_name(argument: str) -> str:
-    return directives.choice(argument, ("drag", "curves"))
+    known = sorted(path.stem for path in FOLDER.glob("*.js") if path.name not in SCRIPTS)
+    return directives.choice(argument, known)
 
 
 class Interactive(SphinxDirective):
@@ -23,6 +26,7 @@ class Interactive(SphinxDirective):
     option_spec: ClassVar = {
         "layers": directives.unchanged_required,
         "row": directives.unchanged_required,
+        "sizes": directives.unchanged_required,
     }
 
     def run(self):
@@ -32,7 +36,8 @@ class Interactive(SphinxDirective):
 
 
 def visit(self, node):
-    data = " ".join(f'data-{key}="{node[key]}"' for key in ("figure", "layers", "row"))
+    given = [key for key in ("figure", "layers", "row", "sizes") if key in node]
+    data = " ".join(f'data-{key}="{node[key]}"' for key in given)
     self.body.append('<div class="interactive-box">\n')
     node.box = f'<div class="interactive" {data}></div>\n'
 

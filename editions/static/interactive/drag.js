@@ -1,5 +1,6 @@
 // One entry of a row is dragged; the outputs of some layers follow, or do not.
 // <div class="interactive" data-figure="drag" data-row="0.5,-1.25,…" data-layers="layerNorm,dyt">
+// With data-sizes="2,4,8" the row is a batch of one feature, of a size that the reader chooses.
 
 (() => {
   const WIDTH = 640;
@@ -14,10 +15,24 @@
     layerNorm: { name: "LayerNorm", output: Norms.layerNorm, limit: 3, colour: "#0A3F67" },
     rmsNorm: { name: "RMSNorm", output: Norms.rmsNorm, limit: 3, colour: "#0068CF" },
     dyt: { name: "DyT, α = 0.5", output: halfDyt, limit: 1.2, colour: "#B34700" },
+    // one feature over the samples: LayerNorm's formula on the turned table
+    batchNorm: { name: "BatchNorm", output: Norms.layerNorm, limit: 3, colour: "#0A3F67" },
+    batchGradient: {
+      name: "the gradient of output 1, by each sample",
+      output: gradientOfFirst,
+      limit: 1.2,
+      colour: "#8E3A70",
+      what: "gradients",
+    },
   };
 
   function halfDyt(row) {
     return Norms.dyt(row, 0.5);
+  }
+
+  function gradientOfFirst(batch) {
+    const first = batch.map((_, i) => (i === 0 ? 1 : 0));
+    return Norms.batchNormGrad(first, batch);
   }
 
   // Stems with dots, and hollow dots where the row began.
@@ -40,8 +55,9 @@
     });
     const draw = (values) => {
       values.forEach((value, i) => {
-        stems[i].setAttribute("y2", y(value));
-        dots[i].setAttribute("cy", y(value));
+        const shown = y(Math.max(-limit, Math.min(limit, value)));
+        stems[i].setAttribute("y2", shown);
+        dots[i].setAttribute("cy", shown);
       });
     };
     return { svg, y, dots, draw };
@@ -57,7 +73,7 @@
     return { PageUp: value + 1, PageDown: value - 1, Home: -LIMIT, End: LIMIT }[key];
   }
 
-  function makeHandle(dot, entry, input, row, set) {
+  function makeHandle(dot, entry, what, input, row, set) {
     const about = {
       r: 13,
       class: "dot handle",
@@ -66,7 +82,7 @@
       "aria-orientation": "vertical",
       "aria-valuemin": -LIMIT,
       "aria-valuemax": LIMIT,
-      "aria-label": `entry ${entry + 1}`,
+      "aria-label": `${what} ${entry + 1}`,
     };
     for (const [key, value] of Object.entries(about)) dot.setAttribute(key, value);
     dot.addEventListener("pointerdown", (event) => {
@@ -88,12 +104,34 @@
   }
 
   function build(host) {
-    const start = numbers(host.dataset.row);
-    const layers = host.dataset.layers.split(",").map((name) => LAYERS[name]);
+    const row = numbers(host.dataset.row);
+    if (!host.dataset.sizes) {
+      fill(host, row, "entry");
+      return;
+    }
+    const line = htmlElement("p", { class: "control" }, host);
+    const label = htmlElement("label", {}, line);
+    label.append("samples in the batch: ");
+    const choice = htmlElement("select", {}, label);
+    for (const size of numbers(host.dataset.sizes)) {
+      htmlElement("option", { value: size }, choice).textContent = size;
+    }
+    const box = htmlElement("div", {}, host);
+    const show = () => {
+      box.replaceChildren();
+      fill(box, row.slice(0, Number(choice.value)), "sample", host.dataset.layers);
+    };
+    choice.value = Math.max(...numbers(host.dataset.sizes));
+    choice.addEventListener("change", show);
+    show();
+  }
+
+  function fill(host, start, what, names = host.dataset.layers) {
+    const layers = names.split(",").map((name) => LAYERS[name]);
     const row = [...start];
     const input = panel(host, INPUT, start, LIMIT, "#B34700");
     input.svg.setAttribute("role", "group");
-    input.svg.setAttribute("aria-label", "the entries of the input");
+    input.svg.setAttribute("aria-label", what === "entry" ? "the entries of the input" : "the samples");
     const panels = layers.map((layer) => {
       return panel(host, layer.name, layer.output(start), layer.limit, layer.colour);
     });
@@ -114,7 +152,7 @@
         panels[k].draw(output);
         const words = output.map((value) => written(value)).join(", ");
         panels[k].svg.setAttribute("aria-label", `outputs of ${layer.name}: ${words}`);
-        const moved = `${count} of ${row.length} outputs have moved`;
+        const moved = `${count} of ${row.length} ${layer.what ?? "outputs"} have moved`;
         return `${layer.name}: ${moved}; their mean is ${mean}, their root mean square ${size}`;
       });
       status.replaceChildren(...lines.map(listItem));
@@ -126,7 +164,7 @@
       draw();
     }
 
-    input.dots.forEach((dot, i) => makeHandle(dot, i, input, row, set));
+    input.dots.forEach((dot, i) => makeHandle(dot, i, what, input, row, set));
     const reset = htmlElement("button", { type: "button" }, host);
     reset.textContent = "Back to the start";
     reset.addEventListener("click", () => {
