@@ -239,6 +239,7 @@ FAULTS = {
     "beside": ("{beside} 60", "{beside} 90", "takes 20 to 80 percent of the width, not '90'"),
     "plan-missing": (":::{plan}\n:::\n", "", "a deck with a plan has one {plan}, not 0"),
     "plan-not-begun": ("{begins} End", "{begins} Ende", "{begins} names ['Start', 'Ende']"),
+    "plan-too-long": ("  End: What", f"  {'Very long ' * 7}: What", "has room for 60 letters"),
     "no-plan": ("plan:\n  Start: What is $y$?\n  End: What then?\n", "", "head has no plan"),
     "summary-short": ("- Nothing.\n", "", "1 answers, but the plan has 2 points"),
     "interactive": ("{figure-of} picture\n:steps:", "{interactive-of} picture", "has no figure"),

@@ -154,6 +154,27 @@ def test_a_deck_is_shown_with_the_keyboard_alone(tab, decks):
     assert not tab.run("Reveal.isOverview()")
 
 
+FIRST_INPUT = "Reveal.getCurrentSlide().querySelector('.handle').getAttribute('aria-valuenow')"
+
+
+def test_the_keys_of_an_interactive_figure_do_not_turn_the_slides(tab, site):
+    tab.size(*SIZE).open((site / "lectures/02_layer_norm.html").as_uri(), READY)
+    tab.run("Reveal.slide(Reveal.getSlides().findIndex((s) => s.querySelector('.interactive')))")
+    there = tab.run("Reveal.getIndices().h")
+    before = float(tab.run(FIRST_INPUT))
+    tab.run("document.body.focus()")
+    while not tab.run("document.activeElement.matches('.present .handle')"):
+        tab.key("Tab")
+    tab.key("ArrowRight")
+    assert float(tab.run(FIRST_INPUT)) == before + 0.25
+    assert tab.run("Reveal.getIndices().h") == there
+    tab.key("Escape")
+    assert not tab.run("Reveal.isOverview()")
+    tab.key("ArrowRight")
+    assert tab.run("Reveal.getIndices().h") == there + 1
+    assert tab.outgoing() == tab.errors == []
+
+
 SPEAKERS_NOTES = "document.querySelector('.speaker-controls-notes .value').innerHTML.trim()"
 
 

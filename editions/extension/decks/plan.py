@@ -11,6 +11,7 @@ from editions.extension.decks.lesson import COURSE, Misfit, head_of, here
 from editions.extension.decks.slides import begins
 
 log = logging.getLogger(__name__)
+FOOT = 60  # letters that fit between a slide's number and the name of its cell
 
 
 def plan_of(env, deck: str) -> dict[str, str]:
@@ -95,18 +96,19 @@ def check(app, doctree):
     env = app.env
     if not env.docname.startswith(COURSE):
         return
+    title = next(doctree.findall(nodes.section))
     names = list(plan_of(env, env.docname))
     begun = [node["name"] for node in doctree.findall(begins)]
     if begun != names:
-        where = next(doctree.findall(nodes.section))
-        log.warning("the plan is %s, and {begins} names %s", names, begun, location=where)
+        log.warning("the plan is %s, and {begins} names %s", names, begun, location=title)
     if not names:
         return
+    if len(" · ".join(names)) > FOOT:
+        log.warning("the foot has room for %d letters, not for %s", FOOT, names, location=title)
     for kind, directive in ((thread, "plan"), (summary, "summary")):
         count = sum(type(node) is kind for node in doctree.findall(thread))
         if count != 1:
-            where = next(doctree.findall(nodes.section))
-            log.warning("a deck with a plan has one {%s}, not %d", directive, count, location=where)
+            log.warning("a deck with a plan has one {%s}, not %d", directive, count, location=title)
 
 
 def visit(self, node):
