@@ -8,7 +8,7 @@ from tools.browser import Browser, Tab, find_chromium
 READY = "document.documentElement?.dataset.ready === '1'"
 FOOT = 32  # pixels at the lower edge for the slide's number and its links
 
-SKIPPED = "aside, svg, .katex-mathml, .figure > *, a.cell, .licence, .logo"
+SKIPPED = "aside, svg, .katex-mathml, .figure > *, a.cell, .licence, .where, .logo"
 # What ends lowest and what ends furthest to the right, with all steps shown.
 MEASURE = r"""((number, right, foot) => {
   Reveal.slide(number, 0, 99);
