@@ -54,7 +54,7 @@ while True:
 SAME = ("machine", "device", "torch", "triton", "python", "commit")
 SECONDS_A_CASE = {"cpu": 2.0, "gpu": 0.5}  # of its rounds
 PEERS = ("compile", "liger", "quack")
-COLUMNS = ("torch", "formula", "compile", "fused", "liger", "quack", "copy")
+COLUMNS = ("torch", "formula", "compile", "normlib", "liger", "quack", "copy")
 
 
 def begin(path: Path, device: str, command: str) -> dict:
@@ -191,12 +191,12 @@ def spinning(count: int) -> Iterator[list[subprocess.Popen]]:
 
 
 def table(record: dict) -> str:
-    """A line a case: medians in ms, and what fused reaches of the copy."""
+    """A line a case: medians in ms, and what normlib reaches of the copy."""
     lines = [f"{'milliseconds':68}" + "".join(f"{name:>10}" for name in (*COLUMNS, "of copy"))]
     for result in record["results"]:
         if result.case["op"] not in SEVERAL:
             times = [_milliseconds(result, name) for name in COLUMNS]
-            lines.append(f"{result.what:68}{''.join(times)}{result['fused'].of_copy:10.0%}")
+            lines.append(f"{result.what:68}{''.join(times)}{result['normlib'].of_copy:10.0%}")
     for name, reason in record["absent"].items():
         lines.append(f"absent: {name} ({reason})")
     flagged = sum(bool(result.flags) for result in record["results"])
@@ -226,12 +226,12 @@ def ratios(record: dict) -> str:
 
 
 def gains(record: dict) -> str:
-    """How many times longer torch, or the formula, takes than fused; paired, with the interval."""
+    """How many times longer torch, or the formula, takes than normlib; paired, its interval."""
     lines = []
     for result in record["results"]:
         slow = [name for name in ("torch", "formula") if name in result.outputs]
-        if result.case["op"] not in SEVERAL and "fused" in result.outputs and slow:
-            lines.append(f"{slow[0]} / fused {result.ratio(slow[0], 'fused')}: {result.what}")
+        if result.case["op"] not in SEVERAL and "normlib" in result.outputs and slow:
+            lines.append(f"{slow[0]} / normlib {result.ratio(slow[0], 'normlib')}: {result.what}")
     return "\n".join(lines)
 
 

@@ -20,7 +20,7 @@ ARTICLES = ((128, 512), (512, 1024), (2048, 2048))  # tokens, hidden
 NOT_TIMED = {
     "layer_norm forward+backward bfloat16 on the CPU": (
         "torch adds the weight's gradient up in bfloat16, a tenth off at 2048 rows: "
-        "the time of a wrong result is no contender's (fused takes torch's)"
+        "the time of a wrong result is no contender's (normlib takes torch's)"
     )
 }
 WIDTHS = (4096, 1024, 8192, 16384)
@@ -126,7 +126,7 @@ def contenders(op: str, absent: dict[str, str], *, compiled: bool) -> dict[str, 
     if op == "rsqrt":
         return {"rsqrt": torch.rsqrt, "1/sqrt": lambda x: 1 / torch.sqrt(x)}
     found = {"torch": _of(F, op)} if op in ("layer_norm", "rms_norm") else {}
-    found |= {"formula": _of(functional, op), "fused": _of(fused, op)}
+    found |= {"formula": _of(functional, op), "normlib": _of(fused, op)}
     if compiled and _has_compiler(absent):
         # static shapes, a function of its own for each case: nobody pays for another case's
         # generality

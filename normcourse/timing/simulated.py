@@ -15,7 +15,6 @@ from normcourse.timing.devices import Cuda
 INTERRUPTION = 300e-6  # seconds
 CYCLES = 1e9  # a second
 MARK = 1e-6  # seconds that a mark of the driver takes
-HOT = 1.5  # times as long
 
 
 class Event:
@@ -93,8 +92,7 @@ class Device:
 
     A kernel's first call takes the host `first` seconds (loading, compiling), every launch
     `launch`. The device needs `start` and the bytes over `bandwidth`, thrice that where they still
-    lie in the cache. After every `interrupt` kernels something else holds it for 300 µs. After
-    `cool` seconds of work it is hot, lowers its clocks, and needs 1.5 times as long for everything.
+    lie in the cache. After every `interrupt` kernels something else holds it for 300 µs.
     """
 
     def __init__(
@@ -105,7 +103,6 @@ class Device:
         first: float = 0.5,
         cache: float = 50e6,
         interrupt: int = 0,
-        cool: float = float("inf"),
     ) -> None:
         self.bandwidth = bandwidth
         self.launch = launch
@@ -113,7 +110,6 @@ class Device:
         self.first = first
         self.cache = cache
         self.interrupt = interrupt
-        self.cool = cool
         self.log: list[str] = []  # what was queued
         # the parts of the log between two marks that were read
         self.spans: list[tuple[float, list[str]]] = []
@@ -122,7 +118,6 @@ class Device:
         self._known: set[str] = set()
         self._cached: str | None = None
         self._count = 0
-        self._worked = 0.0  # seconds
         self._recording: Graph | None = None
 
     def run(self, kernel: str, moved: float) -> None:
@@ -198,9 +193,6 @@ class Device:
 
     def _queue(self, what: str, seconds: float) -> None:
         self.log += ["idle", what] if self._host > self._free else [what]
-        if self._worked > self.cool:
-            seconds *= HOT
-        self._worked += seconds
         self._free = max(self._host, self._free) + seconds
 
 

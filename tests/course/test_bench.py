@@ -55,12 +55,12 @@ def test_contenders_agree_with_float64(op, way, dtype):
     names = [row.name for row in result.rows[:-3]]
     torch_has = ["torch"] if op.endswith("norm") else []
     if op != "all":
-        assert names == [*torch_has, "formula", "fused"]
+        assert names == [*torch_has, "formula", "normlib"]
     else:
         assert names[:4] == [
             "layer_norm torch",
             "layer_norm formula",
-            "layer_norm fused",
+            "layer_norm normlib",
             "rms_norm torch",
         ]
         assert len(names) == 10
@@ -222,7 +222,7 @@ def test_a_peer_that_fails_is_named_and_left_out(monkeypatch):
     monkeypatch.setattr(bench, "field", field)
     absent = {}
     result = bench.measure(tiny("rms_norm"), Quick(), absent, seconds=0.0, compiled=False)
-    assert list(result.outputs) == ["torch", "formula", "fused"]
+    assert list(result.outputs) == ["torch", "formula", "normlib"]
     assert any(
         key.startswith("liger: rms_norm") and "is wrong" in why for key, why in absent.items()
     )
@@ -235,17 +235,17 @@ def test_a_peer_that_fails_is_named_and_left_out(monkeypatch):
 def test_our_own_failure_is_not_left_out(monkeypatch):
     def field(case, absent, *, compiled):
         candidates, reference = bench_cases.field(case, absent, compiled=compiled)
-        return candidates | {"fused": lambda *inputs: inputs[0] * 2}, reference
+        return candidates | {"normlib": lambda *inputs: inputs[0] * 2}, reference
 
     monkeypatch.setattr(bench, "field", field)
-    with pytest.raises(timing.TimingError, match="'fused' is wrong"):
+    with pytest.raises(timing.TimingError, match="'normlib' is wrong"):
         bench.measure(tiny("rms_norm"), Quick(), {}, seconds=0.0, compiled=False)
 
 
 def test_an_impossible_number_is_measured_again_and_at_last_left_out():
     honest = bench.measure(tiny("dyt"), Quick(), {}, seconds=0.0, compiled=False)
-    times = [t / 100 for t in honest.samples["fused"]]
-    samples = {**honest.samples, "fused": times}
+    times = [t / 100 for t in honest.samples["normlib"]]
+    samples = {**honest.samples, "normlib": times}
     peak = 2e9 * honest["formula"].gb_per_s
     fast = dataclasses.replace(honest, samples=samples, peak_bytes_per_s=peak)
     answers = iter([fast, fast, honest])
@@ -253,7 +253,7 @@ def test_an_impossible_number_is_measured_again_and_at_last_left_out():
     assert bench.believable(tiny("dyt"), absent, lambda: next(answers)) is honest
     assert not absent
     assert bench.believable(tiny("dyt"), absent, lambda: fast) is None
-    assert absent[tiny("dyt").title()].startswith("left out: fused: ")
+    assert absent[tiny("dyt").title()].startswith("left out: normlib: ")
 
 
 def test_to_check_a_result_no_other_program_is_started(monkeypatch):
@@ -268,11 +268,11 @@ def test_ratios_and_gains_are_told(tmp_path):
     bench.complete(path, cases, Quick(), **SETTINGS)
     record = timing.load_record(path)
     assert bench.gains(record).splitlines() == [
-        f"{slow} / fused 1 (1 to 1): {case.title()}"
+        f"{slow} / normlib 1 (1 to 1): {case.title()}"
         for slow, case in zip(("torch", "formula"), cases, strict=False)
     ]
     told = bench.ratios(record)
-    assert "time of rms_norm fused / layer_norm fused: 1 (1 to 1)" in told
+    assert "time of rms_norm normlib / layer_norm normlib: 1 (1 to 1)" in told
     assert "time of 1/sqrt / rsqrt" in told and "time of dyt torch" not in told
 
 

@@ -31,7 +31,7 @@ TIMES = {
     "2^40": (RIGHT * 1e12 / 2**40, "not 2^40"),
     "upside down": (1e6 / RIGHT, "turn it round"),
     "the bytes": (2 * 32_768 * 4_096 * 2, "those are the bytes"),
-    "what was measured": (185, "what was measured"),
+    "what was reported": (185, "what others measured"),
     "half a gigabyte": (149, "two tensors of 2^28 bytes are 537 MB"),
     "a list": ([RIGHT], "expected a number"),
     "one tensor, one byte": (RIGHT / 4, "two slips"),
@@ -560,18 +560,18 @@ def test_another_right_kernel_is_right(kernel):
 LIES = {
     "copy": ("copy", 1.0, "measure of all others"),
     "empty": ("empty", 0.5, "are the host's"),
-    "torch": ("torch", 0.64, "as it must be"),
-    "compiled": ("Compiled ", 0.64, "the record says so"),
-    "fused": ("fused", 0.64, "near the ceiling"),
+    "torch": ("torch", 0.64, "2,969 GB/s: its bytes"),
+    "compile": ("Compile ", 0.64, "the record says so"),
+    "normlib": ("normlib", 0.64, "near the copy"),
     "twin": ("twin", 0.64, "overlap"),
-    "eager": ("eager", 0.64, "must look slow"),
+    "formula": ("formula", 0.64, "must look slow"),
     "unknown": ("liger", 0.64, "no candidate"),
     "a list": (["library"], 0.64, "as a string"),
     "claimed share": ("library", 0.96, "what the record claims"),
     "exaggeration": ("library", 1.5, "how much it exaggerates"),
     "upside down": ("library", 1.557, "turn it round"),
     "of torch": ("library", 0.793, "of torch's speed"),
-    "of fused": ("library", 0.663, "of fused"),
+    "of normlib": ("library", 0.663, "of normlib"),
     "in percent": ("library", 64.2, "not percent"),
     "of the bytes": ("library", 0.67, "or of the bytes"),
     "GB/s": ("library", 2354, "those are GB/s"),
@@ -626,13 +626,6 @@ def test_something_else_holds_the_device_after_every_third_kernel():
         device.synchronize()
         ends.append(device.clock())
     assert ends == pytest.approx([100e-6, 200e-6, 600e-6, 700e-6])
-
-
-def test_a_hot_device_takes_longer_for_everything():
-    device = Device(bandwidth=1e12, launch=0.0, start=0.0, first=0.0, cool=250e-6)
-    run = partial(device.run, "kernel", 100e6)  # 100 µs
-    times = [between(device, run) for _ in range(4)]
-    assert times == pytest.approx([100e-6, 100e-6, 100e-6, 150e-6])
 
 
 def test_a_graph_is_one_launch():

@@ -18,7 +18,6 @@ from normcourse import figures, timing
 from normcourse.timing import Output, Result
 from normcourse.timing.provenance import conditions
 from normcourse.timing.results import CONTROLS
-from normcourse.timing.simulated import Driver
 from tools import bench_cases
 from tools.bench_cases import Case
 
@@ -28,9 +27,9 @@ SIDE_LESSON = ROOT / "notebooks/07a_published_speed.ipynb"
 COURSE = ROOT / "notebooks/records"
 CARD = "Made-up card (only in tests)"
 SPEED = 1e12  # bytes a second of its copy
-TIMES = {"formula": 5.0, "torch": 1.25, "compile": 2.0, "fused": 1.5, "copy": 1.0, "empty": 0.01}
+TIMES = {"formula": 5.0, "torch": 1.25, "compile": 2.0, "normlib": 1.5, "copy": 1.0, "empty": 0.01}
 TIMES["kernel copy"] = 1.1
-CELLS = ("records", "copy-run", "norms-figure", "norms-table", "sure-count")
+CELLS = ("records", "norms-figure", "sure-count")
 SIDE_CELLS = ("predict-01", "predict-01-answer", "count-mode", "count-function")
 SIDE_CELLS += ("count-norms", "count-run", "closed-run", "dyt-cpu")
 
@@ -40,7 +39,7 @@ def made_up_result(case: Case) -> Result:
     several = case.op == "all"
     names = []
     for op in bench_cases.OPS if several else [case.op]:
-        ways = ["formula", "fused", "compile"]
+        ways = ["formula", "normlib", "compile"]
         if op.endswith("norm"):
             ways.insert(0, "torch")
         names += [f"{op} {way}" if several else way for way in ways]
@@ -128,17 +127,14 @@ def test_a_readers_gpu_record_is_shown_first(records, monkeypatch):
     assert second.startswith("the course's: timing_cpu.json, CPU")
     assert f"the numbers below are yours, of {CARD}" in shown["records"]
     assert "tokens: 8192, hidden: 4096, dtype: bfloat16" in shown["records"]
-    assert "copy: 1000.0 GB/s; LayerNorm, forward, moves 2 tensors of 67.1 MB" in shown["copy-run"]
-    assert "by its bytes 134 µs, measured 168 µs, 80% of the copy's speed" in shown["copy-run"]
     assert "rms_norm torch     over layer_norm torch  : 1.00 to  1.00" in shown["sure-count"]
     assert f"yours: {CARD}, bfloat16" in shown["norms-figure"]
-    assert "formula 5.0 to 5.0, torch 1.2 to 1.2" in shown["norms-figure"]
-    table = shown["norms-table"]
-    assert f"yours: {CARD}, bfloat16, milliseconds, backward" in table
-    assert len(table.splitlines()) == 2 + 4
+    assert shown["norms-figure"].startswith("Time, backward, in copies")
+    assert "LayerNorm: formula 5.0, torch 1.2, compile 2.0, normlib 1.5;" in shown["norms-figure"]
+    assert "DyT: formula 5.0, compile 2.0, normlib 1.5;" in shown["norms-figure"]
 
 
-@pytest.mark.parametrize("way", ["formula", "compile", "fused"])
+@pytest.mark.parametrize("way", ["formula", "compile", "normlib"])
 def test_the_lesson_runs_with_a_record_that_lacks_a_contender(records, monkeypatch, way):
     """Without a C++ compiler nobody has `compile`; the others may be absent as well."""
     record = made_up_record(single_cases())
@@ -146,9 +142,8 @@ def test_the_lesson_runs_with_a_record_that_lacks_a_contender(records, monkeypat
     timing.save_record(records / "own/timing_gpu.json", record)
     shown = run_cells(records.parent, monkeypatch)
     assert f"the numbers below are yours, of {CARD}" in shown["records"]
-    assert f"{way} (not measured)" in shown["norms-figure"]
-    assert shown["norms-table"].count("–") == 4 + 2  # its own, and torch's of the two curves
-    missing = {"formula": 5, "compile": 4, "fused": 4}[way]
+    assert "LayerNorm: " in shown["norms-figure"] and f"{way} " not in shown["norms-figure"]
+    missing = {"formula": 5, "compile": 4, "normlib": 4}[way]
     assert shown["sure-count"].count("not in this record") == missing
 
 
@@ -164,7 +159,6 @@ HALF = {
     "nothing yet": [],
     "all at once, 128 x 512": [Case("all", "forward", 128, 512, "bfloat16")],
     "one curve": [Case("dyt", "forward", 8192, 4096, "bfloat16")],
-    "the backward alone": [Case("layer_norm", "backward", 8192, 4096, "bfloat16")],
 }
 
 
@@ -186,8 +180,8 @@ def test_one_small_case_is_a_record_to_show(records, monkeypatch, way):
     timing.save_record(records / "own/timing_gpu.json", made_up_record(cases))
     shown = run_cells(records.parent, monkeypatch)
     assert "tokens: 128, hidden: 512" in shown["records"]
-    assert f"milliseconds, {way}" in shown["norms-table"]
-    assert len(shown["norms-table"].splitlines()) == 2 + 4
+    assert f"Time, {way}, in copies" in shown["norms-figure"]
+    assert shown["norms-figure"].count("formula 5.0") == 4
 
 
 def test_the_side_lesson_shows_it_too(records, monkeypatch):
@@ -231,35 +225,6 @@ def test_a_record_that_is_not_complete_says_what_to_do(records):
 def test_no_record_at_all(tmp_path):
     with pytest.raises(timing.RecordError, match="make bench makes one"):
         timing.find_records(tmp_path)
-
-
-class SimulatedCard(Driver):
-    """torch.cuda on a card that is not there: what lesson 07's GPU cell asks of it."""
-
-    def get_device_name(self):
-        return CARD
-
-
-def test_the_gpu_cell_runs_on_a_simulated_card(capsys):
-    """Its lines as they stand, with a simulated driver as torch.cuda and the CPU as its memory."""
-    cells = {cell.id: cell.source for cell in nbformat.read(LESSON, as_version=4).cells}
-    card = SimulatedCard()
-    source = cells["real-live"]
-    for line, there in (
-        ('device="cuda"', 'device="cpu"'),
-        ("8192, 4096", "64, 4096"),
-        ("torch.cuda", "card"),
-        ("timer(norm, waste)", "timer(norm, waste, card)"),
-        ("F.rms_norm(x, (4096,))", "card.hold(2e-5)"),
-    ):
-        assert line in source
-        source = source.replace(line, there)
-    space = {"card": card, "torch": torch, "F": torch.nn.functional, "HAS_GPU": True}
-    exec(source, space | {"timer": timing.time_on_gpu})
-    printed = capsys.readouterr().out
-    assert printed.startswith(f"{CARD}: 1 MB at least")
-    # 20 of the kernel and 5 of its launch: the flush does not keep this card busy
-    assert printed.count("25.0 µs") == 3 and "waste of 64 caches" in printed
 
 
 COMPILE = """
