@@ -113,7 +113,7 @@ REACHED, TRAINED, RATE = 0.8, 400, 0.05
     "Exercise 4 (rescue the batch of two)",
     f"each of the five nets has to reach {REACHED}",
     f"after {TRAINED} steps at the rate {RATE}",
-    "trained(layer, 2, 0.05, steps=400)",
+    "trained(layer, 0.05, size=2, steps=400)",
 )
 def batch_of_two(settings) -> str:
     """settings: {"eps": …, "momentum": …}; five nets have to reach 0.8 with batches of two.

@@ -132,6 +132,13 @@ def test_from_batches_of_16_six_layers_do_not_bear_the_rate_2(data, kind):
         assert (read < REACHED).all()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("norm", [None, Norm], ids=["no norm", "batch norm"])
+def test_from_pairs_six_layers_learn_at_no_rate(data, norm):
+    for rate in (0.05, 0.2, 0.5, 1.0, 2.0):
+        assert (accuracies(data, norm, 2, rate, depth=6) < REACHED).all()
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_20_layers_do_not_bear_the_rate_2(data, seed):
     assert (accuracies(data, Norm, 64, 2.0, depth=20, seed=seed) < REACHED).all()
