@@ -4,14 +4,15 @@
 #   TORCH_ARGS  goes to pip for torch alone: the index that torch's install page shows for CPU-only wheels
 #   TORCH       another torch than the pinned one:  make environment TORCH=2.11.0
 #   WORKERS     how many notebooks or experiments run at the same time
-#   LESSON      the one lesson that make test tries, such as 03a
+#   LESSON      the one lesson that make test tries, or make ready, such as 03a
 #   NOTEBOOKS   which ones make test-portable runs; without it, all tests as well
+#   SOLUTIONS   set to no, the copy that make lab makes has no solutions
 #   NAME, FROM  what make deck begins, and the course decks from which it takes slides
-#   FOLDER      the notebooks that make grade grades, each named after its student
+#   FOLDER      the notebooks that make grade grades, each named after its student; where make release writes
 #   GPU         set to 1, make bench measures the GPU;  RECORD is the file that it writes;  BENCH_ARGS are passed on
 
 WORKERS ?= 2
-export TORCH TORCH_ARGS
+export TORCH TORCH_ARGS SOLUTIONS LESSON
 
 ifeq ($(OS),Windows_NT)
 VENV_PYTHON := .venv/Scripts/python.exe
@@ -28,10 +29,18 @@ QUICK := -m "not slow and not selftest and not clock"
 PARALLEL := -n $(WORKERS) --dist loadfile
 STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_pages.py tests/test_named_things.py tests/test_contents.py tests/test_made_pages.py tests/test_sources_page.py tests/test_course_map.py tests/test_questions.py tests/test_layering.py tests/equations/test_equations.py tests/equations/test_lines.py tests/test_deck_formulas.py tests/notebooks/test_notebooks.py
 
-.PHONY: lab web lectures deck grade test lint check test-editions notebooks pages experiments bench test-portable environment
+.PHONY: lab ready release web lectures deck grade test lint check test-editions notebooks pages experiments bench test-portable environment
 
 lab: environment
 	@$(VENV_PYTHON) -m tools.lab $(LAB_ARGS)
+
+# Does this computer work in class, without a network? One line says so, or what is missing.
+ready: environment
+	@$(VENV_PYTHON) -m tools.ready
+
+# What students download: the lessons without outputs and solutions, and what runs them.
+release: environment
+	@$(VENV_PYTHON) -m tools.release "$(FOLDER)"
 
 # Pages for a browser, in build/web; npm fetches KaTeX once.
 web: environment

@@ -2,7 +2,8 @@
 
 `python -m tools.lab [JupyterLab option …]`
 
-The copy in my/ is git-ignored, and neither `make test` nor `make notebooks` looks at it.
+The copy in my/ is git-ignored, and neither `make test` nor `make notebooks` looks at it. With
+SOLUTIONS=no in the environment it has no solutions.
 """
 
 import json
@@ -60,10 +61,17 @@ def set_workspace(lesson: Path) -> None:
     WorkspacesManager(str(WORKSPACES)).save("default", json.dumps(workspace))
 
 
+def with_solutions() -> bool:
+    asked = os.environ.get("SOLUTIONS") or "yes"
+    if asked not in ("yes", "no"):
+        sys.exit(f"SOLUTIONS is yes or no, not {asked!r}: make lab SOLUTIONS=no")
+    return asked == "yes"
+
+
 def look_after_copy() -> tuple[list[str], list[str]]:
     """Make or renew the reader's copy; what was solved so far, and what the reader should know."""
     news = learner.set_aside_damaged(MY)
-    news += learner.announcement(learner.renew(COURSE, MY), COURSE, MY)
+    news += learner.announcement(learner.renew(COURSE, MY, with_solutions()), COURSE, MY)
     with suppress(OSError):  # a full disk is among the news already
         learner.write_progress_page(MY, CHECKS)
     return learner.progress(MY, CHECKS), news

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from editions import moved
 from editions.predictions import answers, folded
-from tools import files, merge
+from tools import files, merge, withheld
 
 GIVEN = ".given.json"  # in the copy: {file: the signature of what was given to the reader}
 CELLS = ".cells.json"  # in the copy: {lesson: the signature of each cell as it was given}
@@ -57,8 +57,8 @@ class News:
     unwritten: dict[str, int] = field(default_factory=dict)  # {file: the number of the error}
 
 
-def renew(source: Path, target: Path) -> News:
-    """Copy the course's files into the learner's copy.
+def renew(source: Path, target: Path, solutions: bool = True) -> News:
+    """Copy the course's files into the learner's copy, with the solutions or without.
 
     A file of the learner's is left alone unless the course's is newer.
     """
@@ -67,11 +67,13 @@ def renew(source: Path, target: Path) -> News:
     news = News()
     paths = [path for path in sorted(source.rglob("*")) if path.is_file()]
     course = {path.relative_to(source).as_posix(): path for path in paths}
+    if not solutions:
+        course = {name: course[name] for name in course if not name.startswith(withheld.FOLDER)}
     for name, path in course.items():
         if SKIPPED & set(path.parts) or name.startswith(OWN):
             continue
         try:
-            content = learners_form(path)
+            content = learners_form(path, solutions)
         except (ValueError, KeyError, TypeError):
             news.unread.append(files.no_notebook(path))
             continue
@@ -80,6 +82,8 @@ def renew(source: Path, target: Path) -> News:
     for name in [*given, *(f"{stem}.ipynb" for stem in moved.MOVED)]:
         if name not in course:
             with _noting(news, name):
+                if name.startswith(withheld.FOLDER):
+                    _take_back(target, name, given)
                 _retire(target, name, given, news)
     with _noting(news, OWN):
         (target / OWN).mkdir(parents=True, exist_ok=True)
@@ -151,6 +155,13 @@ def _keep_and_write(mine: Path, content: bytes, target: Path, news: News) -> Non
     news.kept.append(old.relative_to(target).as_posix())
 
 
+def _take_back(target: Path, name: str, given: dict) -> None:
+    """A solution goes, unless the reader has written into it."""
+    mine = target / name
+    if mine.is_file() and signature(name, mine.read_bytes()) == given.get(name):
+        mine.unlink()
+
+
 def _retire(target: Path, name: str, given: dict, news: News) -> None:
     """A file that the course no longer has: the reader's copy is kept, answers and all."""
     mine = target / name
@@ -204,25 +215,32 @@ def set_aside_damaged(target: Path) -> list[str]:
     return lines
 
 
-def learners_form(path: Path) -> bytes:
+def learners_form(path: Path, solutions: bool = True) -> bytes:
     """A file as the reader gets it.
 
     A notebook comes without outputs; its drawing cells are collapsed, and the words that answer a
-    prediction are in a fold.
+    prediction are in a fold. Without solutions it does not lead to them.
     """
     content = path.read_bytes()
     if path.suffix != ".ipynb":
         return content
     notebook = json.loads(content)
-    for cell in notebook["cells"]:
-        if cell["cell_type"] != "code":
-            continue
-        cell["outputs"] = []
-        cell["execution_count"] = None
+    cells = notebook["cells"]
+    without_outputs(cells)
+    if not solutions:
+        withheld.withhold(cells)
+    for cell in cells:
         if "hide-input" in cell["metadata"].get("tags", []):
             cell["metadata"].setdefault("jupyter", {})["source_hidden"] = True
-    _fold_answers(notebook["cells"])
+    _fold_answers(cells)
     return merge.notebook_bytes(notebook)
+
+
+def without_outputs(cells: list[dict]) -> None:
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            cell["outputs"] = []
+            cell["execution_count"] = None
 
 
 def _fold_answers(cells: list[dict]) -> None:
