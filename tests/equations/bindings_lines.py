@@ -565,19 +565,6 @@ def holm(draw):
     return {"u": 3, "k": 8}
 
 
-@lines("07 roof-why")
-def at_the_ridge(draw):
-    n, b, w = positive(draw, 3)
-    q = n * w / b
-    return {"n": n, "B": b, "W": w, "Q": q, "I_ridge": q / w}
-
-
-@lines("07 roof-why")
-def two_times(draw):
-    n, b, w, q = positive(draw, 4)
-    return {"n": n, "B": b, "W": w, "Q": q, "t": torch.stack([b / w, n / q])}
-
-
 @lines("07a start-why")
 def start_of_a_call(draw):
     start, b, w = positive(draw, 3)
