@@ -1,25 +1,191 @@
-"""A sheet of a lesson's exercises for print: the tasks and their stubs, no hints, no solutions."""
+"""A lesson's exercises for print: a sheet to write on, and one with the solutions.
 
-import itertools
+On the sheet stands what a task speaks of: the formula of each tag in it, and each function of the
+lesson that it names. What no rule finds (a table, a symbol's meaning, a picture) is in sheets.yaml,
+by the names of the lesson's cells.
+"""
+
+import ast
+import base64
+import html
 import re
+from dataclasses import dataclass
+from pathlib import Path
 
-from editions.notebook import Notebook
+import yaml
 
-TASK = re.compile(r"^\*\*\d+\. .+?\*\* · difficulty", re.M)
+from editions.equations import Equation
+from editions.notebook import TAG, Notebook, Picture, UnknownName
+
+LIST = Path(__file__).with_name("sheets.yaml")
+TASK = re.compile(r"^\*\*(\d+)\. (.+?)\*\* · difficulty.+? (\d+) minutes", re.M)
 HINT = re.compile(r"<details>.*?</details>", re.S)
+SOLUTION = re.compile(r"^Solutions?: .*$", re.M)
 LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+CODE = re.compile(r"`([^`\n]+)`")
+OPEN = re.compile(r"^.*raise NotImplementedError\n?", re.M)
+BLANK = re.compile(r"(?<=[=:] )None\b")
+LINES = (4, 12)  # to write on, at least and at most; between them one for each minute
 
 
-def sheet(lesson: Notebook) -> str:
-    """The sheet as Markdown."""
-    parts = [f"# Exercises of lesson {lesson.title}", "Without hints and solutions, for print."]
+@dataclass(frozen=True)
+class Exercise:
+    number: int
+    minutes: int
+    task: str  # its title and its words, without hint
+    stub: str
+    cell: str
+
+
+def exercises(lesson: Notebook) -> list[Exercise]:
     names = list(lesson.cells)
-    for name, following in itertools.pairwise(names):
-        found = TASK.search(lesson.markdown.get(name, ""))
-        if not found:
-            continue
-        task = HINT.sub("", lesson.markdown[name][found.start() :])
-        parts.append(LINK.sub(r"\1", task).strip())
-        if following not in lesson.markdown:
-            parts.append(f"```python\n{lesson.source(following)}\n```")
+    found = []
+    for place, name in enumerate(names):
+        words = lesson.markdown.get(name, "")
+        if head := TASK.search(words):
+            task = SOLUTION.sub("", HINT.sub("", words[head.start() :]))
+            following = names[place + 1]
+            stub = "" if following in lesson.markdown else lesson.source(following)
+            number, minutes = int(head[1]), int(head[3])
+            found.append(Exercise(number, minutes, LINK.sub(r"\1", task).strip(), stub, name))
+    return found
+
+
+def sheet(lesson: Notebook, known: dict[str, Equation]) -> str:
+    """The tasks, each with what it speaks of and with room to write, as Markdown."""
+    link = f"{{.page-tools}}\n[The solutions, as a sheet]({lesson.name}_solutions.md)"
+    parts = [f"# Exercises of lesson {lesson.title}", link, "Name:"]
+    for each in exercises(lesson):
+        parts += [":::::{container} exercise", each.task]
+        about = pieces(lesson, each, known)
+        if about:
+            parts += ["::::{container} from-lesson", "From the lesson:", *about, "::::"]
+        parts += [*room(each.stub, each.minutes), ":::::"]
     return "\n\n".join(parts) + "\n"
+
+
+def solution_sheet(lesson: Notebook, solved: Notebook) -> str:
+    """Each task, the words that explain its solution, and the code."""
+    parts = ["---\norphan: true\n---", f"# Solutions of lesson {lesson.title}"]
+    for each in exercises(lesson):
+        task = ["::::{container} task", each.task, "::::"]
+        solved_here = solution(solved, each.number)
+        parts += [":::::{container} exercise", *task, *solved_here, ":::::"]
+    return "\n\n".join(parts) + "\n"
+
+
+def solution(solved: Notebook, number: int) -> list[str]:
+    """The cells of one exercise, whose names begin with `ex2`, without the lines that check it."""
+    parts = []
+    for name in solved.cells:
+        if name.split("-")[0] != f"ex{number}":
+            continue
+        if name in solved.markdown:
+            words = re.sub(r"^## .+\n|^\*\*\d+\. .+?\*\*", "", solved.markdown[name])
+            parts.append(LINK.sub(r"\1", words).strip())
+        elif code := unchecked(solved.source(name)):
+            parts.append(fenced(code))
+    return parts
+
+
+def unchecked(code: str) -> str:
+    return re.sub(r"^check\..+\n?", "", code, flags=re.M).strip()
+
+
+def fenced(code: str) -> str:
+    return f"```python\n{code}\n```"
+
+
+# --- what a task speaks of
+
+
+def pieces(lesson: Notebook, exercise: Exercise, known: dict[str, Equation]) -> list[str]:
+    asked = listed(lesson.name).get(exercise.number, [])
+    defined = definitions(lesson, before=exercise.cell)
+    tags = {tag: {"formula": tag} for tag in re.findall(TAG, exercise.task)}
+    words = " ".join(CODE.findall(exercise.task))
+    named = {name: {"function": name} for name in re.findall(r"\w+", words) if name in defined}
+    wanted = [*asked, *tags.values(), *named.values()]
+    once = [about for place, about in enumerate(wanted) if about not in wanted[:place]]
+    return [piece(lesson, about, known, defined) for about in once]
+
+
+def listed(lesson: str) -> dict[int, list[dict]]:
+    return yaml.safe_load(LIST.read_text("utf-8")).get(lesson, {})
+
+
+def piece(lesson: Notebook, about: dict, known: dict[str, Equation], defined: dict) -> str:
+    kind, name = next(iter(about.items()))
+    if kind == "formula":
+        return f"{name}:\n\n$$\n{known[name].latex}\n$$"
+    if kind == "function":
+        return fenced(defined[name])
+    if kind == "words":
+        return paragraphs(lesson, name, about["from"], about.get("to", about["from"]))
+    if kind == "code":
+        return fenced(lesson.source(name))
+    if kind == "output":
+        return f"```text\n{lesson.printed(name)}```"
+    if kind == "figure":
+        return image(lesson.pictures(name)[0])
+    raise UnknownName(f"{LIST.name}: {lesson.name} asks for {kind!r}, which no sheet can show")
+
+
+def image(picture: Picture) -> str:
+    source = base64.b64encode(picture.png).decode()
+    alt = html.escape(picture.alt)
+    return f'<img src="data:image/png;base64,{source}" alt="{alt}" width="{picture.width}">'
+
+
+def paragraphs(lesson: Notebook, cell: str, first: str, last: str) -> str:
+    """The paragraphs of a cell from the one that holds `first` to the one that holds `last`."""
+    found = lesson.source(cell).split("\n\n")
+    places = []
+    for text in (first, last):
+        holding = [place for place, words in enumerate(found) if text in words]
+        if not holding:
+            raise UnknownName(f"{lesson.path.name}: {text!r} stands nowhere in cell {cell}")
+        places.append(holding[0])
+    return LINK.sub(r"\1", "\n\n".join(found[places[0] : places[1] + 1]))
+
+
+def definitions(lesson: Notebook, before: str) -> dict[str, str]:
+    """Name -> source of each function and class that the lesson defines above a cell."""
+    found: dict[str, str] = {}
+    for name, cell in lesson.cells.items():
+        if name == before:
+            break
+        if cell["cell_type"] == "code":
+            code = lesson.source(name)
+            lines = code.split("\n")
+            for node in ast.parse(code).body:
+                if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                    first = min([node.lineno, *(part.lineno for part in node.decorator_list)])
+                    found[node.name] = "\n".join(lines[first - 1 : node.end_lineno])
+    return found
+
+
+# --- room to write
+
+
+def room(stub: str, minutes: int) -> list[str]:
+    """The stub as code to complete by pen: lines where something is missing."""
+    least, most = LINES
+    lines = max(least, min(most, minutes))
+    if not OPEN.search(stub):
+        # what is missing further up is said by a comment in the code
+        kept = "\n".join(line for line in stub.split("\n") if "raise NotImpl" not in line)
+        return [fenced(BLANK.sub("________", kept)), rules(lines)] if kept else [rules(lines)]
+    chunks = [chunk.strip("\n") for chunk in OPEN.split(stub)]
+    gaps = len(chunks) - 1
+    parts = []
+    for place, chunk in enumerate(chunks):
+        if chunk:
+            parts.append(fenced(BLANK.sub("________", chunk)))
+        if place < gaps:
+            parts.append(rules(max(least, lines // gaps)))
+    return parts
+
+
+def rules(count: int) -> str:
+    return f'<div class="rules" aria-hidden="true">{"<hr>" * count}</div>'

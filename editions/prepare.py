@@ -12,7 +12,7 @@ from pathlib import Path
 
 from editions import derivations, moved
 from editions.equations import equations, label
-from editions.exercises import sheet
+from editions.exercises import sheet, solution_sheet
 from editions.interactive import places
 from editions.notebook import TAG, Notebook, text_of
 
@@ -177,8 +177,7 @@ def front_page(target: Path, notebooks: Path) -> str:
     reference = sorted(target.glob("reference/*.md"), key=lambda page: page.stem != "course_map")
     parts.append(toctree("Reference", [f"reference/{page.stem}" for page in reference]))
     parts.append(toctree("Library (API)", [f"library/{room}" for room in ROOMS]))
-    sheets = sorted(target.glob("exercises/*.md"))
-    parts.append(toctree("Exercises", [f"exercises/{page.stem}" for page in sheets]))
+    parts.append(toctree("Exercises", [f"exercises/{lesson.name}" for lesson in lessons]))
     solutions = sorted(target.glob("solutions/*.ipynb"))
     parts.append(toctree("Solutions", [f"solutions/{page.stem}" for page in solutions]))
     others = sorted(page.stem for page in PAGES.glob("*.md") if page.stem != "index")
@@ -227,6 +226,17 @@ def prepare_moved(target: Path, notebooks: Path) -> None:
             write(target / "solutions" / f"{old}.md", moved.page(old, new))
 
 
+def prepare_sheets(target: Path, notebooks: Path) -> None:
+    """The exercises of each lesson on paper, and their solutions."""
+    known = equations(notebooks / "reference" / "equations.md")
+    for path in sorted(notebooks.glob("*.ipynb")):
+        lesson = Notebook(path)
+        solved = Notebook(notebooks / "solutions" / path.name)
+        sheets = {"": sheet(lesson, known), "_solutions": solution_sheet(lesson, solved)}
+        for ending, text in sheets.items():
+            write(target / f"{lesson.name}{ending}.md", link_tags(link_stated(text)))
+
+
 def prepare(target: Path, notebooks: Path = NOTEBOOKS, own_decks: Path | None = None) -> None:
     """Fill the folder anew with what is in the folder of notebooks, and with one's own decks."""
     shutil.rmtree(target, ignore_errors=True)
@@ -253,7 +263,6 @@ def prepare(target: Path, notebooks: Path = NOTEBOOKS, own_decks: Path | None = 
         copy_beside(own_decks, target / OWN_DECKS)
     for room in ROOMS:
         write(target / "library" / f"{room}.md", library_page(room))
-    for lesson in main_road(notebooks):
-        write(target / "exercises" / f"{lesson.name}.md", link_tags(sheet(lesson)))
+    prepare_sheets(target / "exercises", notebooks)
     write(target / "index.md", front_page(target, notebooks))
     write(target / FILES / "equations.js", previews(notebooks / "reference" / "equations.md"))
