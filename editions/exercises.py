@@ -20,12 +20,12 @@ from editions.notebook import TAG, Notebook, Picture, UnknownName
 LIST = Path(__file__).with_name("sheets.yaml")
 TASK = re.compile(r"^\*\*(\d+)\. (.+?)\*\* · difficulty.+? (\d+) minutes", re.M)
 HINT = re.compile(r"<details>.*?</details>", re.S)
-SOLUTION = re.compile(r"^Solutions?: .*$", re.M)
+SOLUTION = re.compile(r"^(?:Solution|\[Solution).*$", re.M)
 LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 CODE = re.compile(r"`([^`\n]+)`")
-OPEN = re.compile(r"^.*raise NotImplementedError\n?", re.M)
+OPEN = re.compile(r"^.*raise NotImplementedError$\n?", re.M)
 BLANK = re.compile(r"(?<=[=:] )None\b")
-LINES = (4, 12)  # to write on, at least and at most; between them one for each minute
+LINES = (4, 10)  # to write on, at least and at most; between them one for each minute
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,10 @@ def listed(lesson: str) -> dict[int, list[dict]]:
 
 
 def piece(lesson: Notebook, about: dict, known: dict[str, Equation], defined: dict) -> str:
-    kind, name = next(iter(about.items()))
-    if kind == "formula":
+    kind, name = next((key, value) for key, value in about.items() if key not in ("from", "to"))
+    if kind == "formula" and name in known:
         return f"{name}:\n\n$$\n{known[name].latex}\n$$"
-    if kind == "function":
+    if kind == "function" and name in defined:
         return fenced(defined[name])
     if kind == "words":
         return paragraphs(lesson, name, about["from"], about.get("to", about["from"]))
@@ -128,7 +128,7 @@ def piece(lesson: Notebook, about: dict, known: dict[str, Equation], defined: di
         return f"```text\n{lesson.printed(name)}```"
     if kind == "figure":
         return image(lesson.pictures(name)[0])
-    raise UnknownName(f"{LIST.name}: {lesson.name} asks for {kind!r}, which no sheet can show")
+    raise UnknownName(f"{LIST.name}: {lesson.name} has no {kind} {name!r} for its sheet")
 
 
 def image(picture: Picture) -> str:

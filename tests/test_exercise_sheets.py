@@ -1,47 +1,147 @@
-"""The sheets for the room have every task of a lesson, and nothing that gives an answer away."""
+"""The sheets for the room: every task with what it speaks of and with room to write, no answer."""
 
 import json
 import re
 
 import pytest
+import yaml
 
-from editions import prepare
-from editions.exercises import sheet
+from editions import exercises
+from editions.equations import Equation, equations
+from editions.notebook import Notebook, UnknownName
+from editions.prepare import NOTEBOOKS
 
-LESSONS = pytest.mark.parametrize("lesson", prepare.main_road(), ids=lambda lesson: lesson.name)
+LESSONS = [Notebook(path) for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
+KNOWN = equations(NOTEBOOKS / "reference" / "equations.md")
+each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
 
 
-@LESSONS
-def test_every_task_and_no_hint(lesson):
-    text = sheet(lesson)
+def solved(lesson):
+    return Notebook(NOTEBOOKS / "solutions" / lesson.path.name)
+
+
+@each_lesson
+def test_every_task_and_nothing_that_gives_an_answer_away(lesson):
+    text = exercises.sheet(lesson, KNOWN)
     tasks = re.findall(r"^\*\*(\d+)\. ", text, re.M)
     in_lesson = re.findall(
         r"^\*\*(\d+)\. .+\*\* · difficulty", "\n".join(lesson.markdown.values()), re.M
     )
     assert tasks == in_lesson
     assert len(tasks) >= 3
-    assert "<details>" not in text
-    assert "Hint" not in text
+    for answer in ("<details", "Hint", "Solution:", "raise NotImplementedError"):
+        assert answer not in text
     assert text.count("```python") >= len(tasks) - 1
+    assert text.count('<div class="rules"') >= len(tasks)
 
 
-def test_a_hint_is_left_out_and_a_stub_kept(tmp_path):
-    cells = [
-        (
-            "markdown",
-            "ex1",
-            "## A\n\n**1. T** · difficulty ● \n\nDo.\n\n<details>Hint: 5</details>",
-        ),
-        ("code", "ex1-stub", "answer = None"),
-        ("markdown", "after", "The answer is 5."),
-    ]
+@each_lesson
+def test_the_solution_sheet_has_words_and_code_for_every_task(lesson):
+    text = exercises.solution_sheet(lesson, solved(lesson))
+    assert not re.search(r"^check\.", text, re.M)
+    for each in exercises.exercises(lesson):
+        assert each.task in text
+        parts = exercises.solution(solved(lesson), each.number)
+        assert any(part.startswith("```python") for part in parts)
+        assert any(not part.startswith("```") and len(part.split()) > 3 for part in parts)
+
+
+def test_what_the_list_names_is_there():
+    lessons = {lesson.name: lesson for lesson in LESSONS}
+    for name, listed in yaml.safe_load(exercises.LIST.read_text("utf-8")).items():
+        numbers = [each.number for each in exercises.exercises(lessons[name])]
+        assert set(listed) <= set(numbers), name
+
+
+TASK = """## Two ways
+
+**1. T** · difficulty ● · importance ● · 6 minutes
+
+Do as `named(x)` does, by EQ-A.
+
+<details><summary>Hint</summary>
+
+The hint is 5.
+
+</details>
+
+[Solution](solutions/09_toy.ipynb): later"""
+CELLS = [
+    ("markdown", "title", "# 09 · A toy"),
+    ("code", "helpers", "@once\ndef named(x):\n    return x\n\n\ndef other(x):\n    return 0"),
+    ("markdown", "table", "Above.\n\n| a | b |\n| - | - |\n\nBelow."),
+    ("markdown", "ex1", TASK),
+    ("code", "ex1-stub", "def f(x):\n    raise NotImplementedError\n\n\nnumber = None  # of 400"),
+    ("markdown", "after", "The answer is 5."),
+]
+SOLVED = [
+    ("markdown", "ex1", "**1. T.** Because it is so."),
+    ("code", "ex1-solution", "def f(x):\n    return 5"),
+    ("code", "ex1-check", "check.f(f)"),
+    ("markdown", "ex10", "**10. U.** Of another one."),
+]
+
+
+def toy(folder, cells):
     stored = [
         {"cell_type": kind, "id": name, "source": source, "metadata": {}}
         for kind, name, source in cells
     ]
-    path = tmp_path / "09_toy.ipynb"
+    path = folder / "09_toy.ipynb"
     path.write_text(json.dumps({"cells": stored}), "utf-8")
-    text = sheet(prepare.Notebook(path))
-    assert "Do." in text
-    assert "answer = None" in text
-    assert "5" not in text
+    return Notebook(path)
+
+
+@pytest.fixture
+def sheet(tmp_path, monkeypatch):
+    """The sheet of the toy, with these pieces on the list."""
+    monkeypatch.setattr(exercises, "LIST", tmp_path / "sheets.yaml")
+
+    def made(*pieces):
+        exercises.LIST.write_text(yaml.safe_dump({"09_toy": {1: list(pieces)}}), "utf-8")
+        return exercises.sheet(toy(tmp_path, CELLS), {"EQ-A": Equation("a", "a = 1")})
+
+    return made
+
+
+def test_a_sheet_shows_what_its_tasks_name(sheet):
+    text = sheet({"words": "table", "from": "| a"})
+    assert "@once\ndef named(x):\n    return x\n```" in text
+    assert "EQ-A:\n\n$$\na = 1\n$$" in text
+    assert "| a | b |\n| - | - |" in text
+    for not_asked in ("other", "Above.", "Below.", "5", "later"):
+        assert not_asked not in text.partition('<div class="rules"')[0]
+
+
+def test_a_stub_is_completed_by_pen(sheet):
+    _, _, room = sheet().partition("def f(x):")
+    lines, rest = room.split("```python")
+    assert lines.count("<hr>") == 6  # one a minute
+    assert "number = ________  # of 400" in rest
+
+
+def test_a_stub_whose_fault_lies_further_up_is_printed_whole():
+    stub = "x = 1  # something is missing here\nraise NotImplementedError  # take this out\ny = 2"
+    code, lines = exercises.room(stub, 5)
+    assert code == "```python\nx = 1  # something is missing here\ny = 2\n```"
+    assert lines.count("<hr>") == 5
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        {"words": "table", "from": "nowhere"},
+        {"words": "no-such-cell", "from": "| a"},
+        {"function": "nobody"},
+        {"formula": "EQ-B"},
+        {"picture": "table"},
+    ],
+)
+def test_a_piece_that_the_lesson_lacks_is_named(sheet, piece):
+    with pytest.raises(UnknownName, match="09_toy"):
+        sheet(piece)
+
+
+def test_a_solution_has_no_check_and_nothing_of_another_exercise(tmp_path):
+    parts = exercises.solution(toy(tmp_path, SOLVED), 1)
+    assert parts == ["Because it is so.", "```python\ndef f(x):\n    return 5\n```"]

@@ -67,7 +67,7 @@ def is_white(picture: Image.Image) -> bool:
 
 def ruled(picture: Image.Image) -> int:
     """How many lines to write on: rows that are dark over more than four fifths of the paper."""
-    dark = picture.point(lambda shade: 255 if shade < 235 else 0)
+    dark = picture.point(lambda shade: 255 if shade < 190 else 0)
     shares = dark.resize((1, dark.height), Image.Resampling.BOX).tobytes()
     rows = [False, *(share > 0.8 * 255 for share in shares)]
     return sum(now and not before for before, now in itertools.pairwise(rows))
