@@ -57,7 +57,7 @@ TASK = """## Two ways
 
 **1. T** · difficulty ● · importance ● · 6 minutes
 
-Do as `named(x)` does, by EQ-A.
+Do as `named(x)` does, by EQ-RMS.
 
 <details><summary>Hint</summary>
 
@@ -99,7 +99,7 @@ def sheet(tmp_path, monkeypatch):
 
     def made(*pieces):
         exercises.LIST.write_text(yaml.safe_dump({"09_toy": {1: list(pieces)}}), "utf-8")
-        return exercises.sheet(toy(tmp_path, CELLS), {"EQ-A": Equation("a", "a = 1")})
+        return exercises.sheet(toy(tmp_path, CELLS), {"EQ-RMS": Equation("a", "a = 1")})
 
     return made
 
@@ -107,7 +107,7 @@ def sheet(tmp_path, monkeypatch):
 def test_a_sheet_shows_what_its_tasks_name(sheet):
     text = sheet({"words": "table", "from": "| a"})
     assert "@once\ndef named(x):\n    return x\n```" in text
-    assert "EQ-A:\n\n$$\na = 1\n$$" in text
+    assert "EQ-RMS:\n\n$$\na = 1\n$$" in text
     assert "| a | b |\n| - | - |" in text
     for not_asked in ("other", "Above.", "Below.", "5", "later"):
         assert not_asked not in text.partition('<div class="rules"')[0]
@@ -133,7 +133,7 @@ def test_a_stub_whose_fault_lies_further_up_is_printed_whole():
         {"words": "table", "from": "nowhere"},
         {"words": "no-such-cell", "from": "| a"},
         {"function": "nobody"},
-        {"formula": "EQ-B"},
+        {"formula": "EQ-LN"},
         {"picture": "table"},
     ],
 )
