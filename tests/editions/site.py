@@ -88,7 +88,8 @@ def is_deck(page: str) -> bool:
 
 def weight(requests: list[str]) -> float:
     """Kilobytes of the files that the page asked for, each once."""
-    files = {Path(address.removeprefix("file://").split("?")[0]) for address in requests}
+    local = [address for address in requests if address.startswith("file://")]
+    files = {Path(address.removeprefix("file://").split("?")[0]) for address in local}
     return sum(path.stat().st_size for path in files if path.is_file()) / 1000
 
 

@@ -167,7 +167,7 @@ def is_lost(page, box, panel):
 def test_slides_handouts_and_scripts_are_printed_whole(printed, promised):
     assert sum(len(slide["panels"]) for slides in promised.values() for slide in slides) >= 8
     assert sum(slide["right"] for slides in promised.values() for slide in slides) >= 9
-    assert all(any(slide["answers"] for slide in slides) for slides in promised.values())
+    assert sum(bool(slide["answers"]) for slides in promised.values() for slide in slides) >= 5
     faults = {}
     for deck, slides in promised.items():
         for ending in lectures.KINDS:
