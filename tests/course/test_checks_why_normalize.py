@@ -400,12 +400,12 @@ SIZES = {
     ],
 )
 def test_an_epsilon_like_torch_s_is_small_enough(norm, monkeypatch):
-    monkeypatch.setattr(check, "_trained", lambda student: 0.6)
+    monkeypatch.setattr(check, "_trained", lambda student, rate: 0.6)
     assert check.own_norm(norm_of(norm)).startswith("[ok]")
 
 
 def test_an_epsilon_as_large_as_the_row_is_named(monkeypatch):
-    monkeypatch.setattr(check, "_trained", lambda student: 0.6)
+    monkeypatch.setattr(check, "_trained", lambda student, rate: 0.6)
     for norm in (lambda h: h / (mean(h) + 1), lambda h: h / ((mean(h) ** 4 + 1e-2) ** (1 / 4))):
         verdict = check.own_norm(norm_of(norm))
         assert "do not leave as the rows themselves do" in verdict
@@ -419,31 +419,33 @@ def test_an_unusual_norm_is_accepted_with_the_accuracy_that_it_brought():
     run = training.train(net, training.digits(), steps=100, lr=0.1)
     verdict = check.own_norm(norm)
     assert verdict.startswith("[ok]")
-    assert f"reached {run.validation_accuracy[-1]:.2f}" in verdict
+    assert f"reached {run.validation_accuracy[-1]:.2f} at the rate 0.1" in verdict
 
 
 @pytest.mark.parametrize("reached", [0.6, 0.93])
 def test_the_accuracy_is_told_also_above_what_is_wanted(reached, monkeypatch):
-    monkeypatch.setattr(check, "_trained", lambda student: reached)
+    monkeypatch.setattr(check, "_trained", lambda student, rate: reached)
     verdict = check.own_norm(norm_of(lambda h: h / mean(h)))
     assert verdict.startswith("[ok]")
     assert f"{reached:.2f}" in verdict
 
 
 def test_numbers_that_overflow_are_named(monkeypatch):
-    monkeypatch.setattr(check, "_trained", lambda student: None)
+    monkeypatch.setattr(check, "_trained", lambda student, rate: None)
     verdict = check.own_norm(norm_of(lambda h: h / mean(h)))
-    assert verdict.startswith("[x]") and "the numbers overflowed with it" in verdict
+    assert verdict.startswith("[x]") and "overflowed numbers at the rate 0.1" in verdict
 
 
 def test_a_norm_with_which_the_net_learns_too_little_is_told_what_it_reached(monkeypatch):
-    monkeypatch.setattr(check, "_trained", lambda student: 0.55)
+    monkeypatch.setattr(check, "_trained", lambda student, rate: 0.55)
     verdict = check.own_norm(norm_of(lambda h: h / mean(h)))
-    assert verdict.startswith("[x]") and "reached 0.55 with it, wanted 0.6" in verdict
+    assert (
+        verdict.startswith("[x]") and "0.55 at the rate 0.1" in verdict and "wanted 0.6" in verdict
+    )
 
 
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 def test_an_unusual_norm_is_none_of_the_lesson_s(size, monkeypatch):
     """The training, which takes a second, is left out: each of them reached 0.6 when it ran."""
-    monkeypatch.setattr(check, "_trained", lambda student: 0.6)
+    monkeypatch.setattr(check, "_trained", lambda student, rate: 0.6)
     assert check.own_norm(norm_of(lambda h: h / (size(h) + 1e-6))).startswith("[ok]")
