@@ -478,5 +478,11 @@ def test_a_deck_that_cannot_be_begun(tmp_path, arguments, said):
 
 def test_a_printed_deck_does_not_tell_when_it_was_printed():
     pdf = b"<</CreationDate (D:20261122055500+00'00')\n/ModDate (D:20261122055500+00'00')>>"
-    assert b"20261122" not in lectures.without_date(pdf)
-    assert len(lectures.without_date(pdf)) == len(pdf)
+    assert b"20261122" not in lectures.as_if_first(pdf)
+    assert len(lectures.as_if_first(pdf)) == len(pdf)
+
+
+def test_the_headings_of_a_printed_table_are_counted_from_the_deck_s_own_first():
+    pages = [b"(node00005537) (node00005540) [(node00005537)]", b"(node00000001) (node00000004)"]
+    assert lectures.as_if_first(pages[0]) == b"(node00000000) (node00000001) [(node00000000)]"
+    assert lectures.as_if_first(pages[1]) == b"(node00000000) (node00000001)"

@@ -25,6 +25,7 @@ KINDS = {"": "?view=print", "_handout": "?view=handout", "_script": "?view=scrip
 READY = "document.documentElement?.dataset.ready === '1'"
 PRINTABLE = f"{READY} && document.querySelector('.pdf-page, .paper') !== null"
 MADE = re.compile(rb"/(CreationDate|ModDate) \(D:\d{14}")
+HEADING = re.compile(rb"node\d{8}")  # of a table: Chromium counts on from what it drew before
 
 
 def draft(decks: list[Path], notebooks: Path, work: Path, *options: str) -> list[str]:
@@ -76,13 +77,18 @@ def print_decks(site: Path, target: Path) -> list[Path]:
 def print_deck(tab: Tab, deck: Path, ending: str, target: Path) -> Path:
     path = target / f"{deck.stem}{ending}.pdf"
     tab.size(*slide.SIZE).open(deck.as_uri() + KINDS[ending], PRINTABLE).pdf(path)
-    path.write_bytes(without_date(path.read_bytes()))
+    path.write_bytes(as_if_first(path.read_bytes()))
     return path
 
 
-def without_date(pdf: bytes) -> bytes:
-    """The same slides give the same file, whenever they are printed."""
-    return MADE.sub(rb"/\1 (D:20000101000000", pdf)
+def as_if_first(pdf: bytes) -> bytes:
+    """The same slides give the same file, whenever they are printed and after whatever else."""
+    headings: dict[bytes, bytes] = {}
+
+    def counted(found: re.Match) -> bytes:
+        return headings.setdefault(found[0], b"node%08d" % len(headings))
+
+    return HEADING.sub(counted, MADE.sub(rb"/\1 (D:20000101000000", pdf))
 
 
 def stop_at(complaints: list[str]) -> None:
