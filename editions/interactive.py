@@ -11,11 +11,21 @@ import yaml
 from editions.notebook import Notebook, UnknownName
 
 LIST = Path(__file__).with_name("interactive.yaml")
+TOLD = ("layers", "row", "sizes")
 
 
 def places() -> dict[str, list[dict]]:
     """Notebook, as `02_layer_norm` -> its figures."""
     return yaml.safe_load(LIST.read_text("utf-8"))
+
+
+def told(place: dict) -> dict[str, str]:
+    """What its entry of the list tells a figure, on a page as on a slide."""
+    found = {}
+    for key in TOLD:
+        if key in place:
+            found[key] = ",".join(map(str, place[key]))
+    return found
 
 
 def faults(notebooks: Path) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from editions import derivations, moved
 from editions.equations import equations, label
 from editions.exercises import sheet, solution_sheet
-from editions.interactive import places
+from editions.interactive import places, told
 from editions.notebook import TAG, Notebook, text_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -99,8 +99,7 @@ def markdown_cell(name: str, words: str) -> dict:
 
 def interactive_cell(place: dict) -> dict:
     head = f"````{{interactive}} {place['figure']}"
-    given = [key for key in ("layers", "row", "sizes") if key in place]
-    options = [f":{key}: {','.join(map(str, place[key]))}" for key in given]
+    options = [f":{key}: {value}" for key, value in told(place).items()]
     words = "\n".join([head, *options, "", place["words"], "````"])
     return markdown_cell(f"interactive-{place['figure']}", words)
 

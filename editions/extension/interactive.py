@@ -7,6 +7,8 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
+from editions.interactive import TOLD
+
 SCRIPTS = ["norms.js", "svg.js"]  # every figure needs them; its own script comes last
 FOLDER = Path(__file__).parents[1] / "static" / "interactive"
 
@@ -23,11 +25,7 @@ def figure_name(argument: str) -> str:
 class Interactive(SphinxDirective):
     required_arguments = 1
     has_content = True
-    option_spec: ClassVar = {
-        "layers": directives.unchanged_required,
-        "row": directives.unchanged_required,
-        "sizes": directives.unchanged_required,
-    }
+    option_spec: ClassVar = dict.fromkeys(TOLD, directives.unchanged_required)
 
     def run(self):
         box = interactive(figure=figure_name(self.arguments[0]), **self.options)
@@ -36,7 +34,7 @@ class Interactive(SphinxDirective):
 
 
 def visit(self, node):
-    given = [key for key in ("figure", "layers", "row", "sizes") if key in node]
+    given = [key for key in ("figure", *TOLD) if key in node]
     data = " ".join(f'data-{key}="{node[key]}"' for key in given)
     self.body.append('<div class="interactive-box">\n')
     node.box = f'<div class="interactive" {data}></div>\n'

@@ -3,7 +3,7 @@
 from editions.extension.decks.directives import Part
 from editions.extension.decks.lesson import Misfit
 from editions.extension.interactive import interactive
-from editions.interactive import LIST, places
+from editions.interactive import LIST, places, told
 
 
 class InteractiveOf(Part):
@@ -19,12 +19,7 @@ class InteractiveOf(Part):
                 f"{LIST.name} has no figure behind cell {cell}; it has some behind {known}"
             )
         (figure,) = found
-        return interactive(
-            figure=figure["figure"],
-            layers=",".join(figure["layers"]),
-            row=",".join(map(str, figure["row"])),
-            cell=cell,
-        )
+        return interactive(figure=figure["figure"], cell=cell, **told(figure))
 
 
 def setup(app):
