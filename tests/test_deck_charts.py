@@ -63,6 +63,14 @@ def test_a_chart_says_what_it_shows():
     assert svg.count("<circle") == 4
 
 
+def test_a_range_has_the_word_that_its_line_has_for_it():
+    svg = drawn(
+        "a -2 to 4 open\nb 1 to 3\n", r"(?P<name>\w) (?P<low>\S+) to (?P<high>\d) ?(?P<word>\w*)"
+    )
+    assert ">-2 to 4, open<" in svg
+    assert ">1 to 3<" in svg
+
+
 def test_several_numbers_are_several_dots_in_the_colour_of_their_norm():
     svg = drawn("DyT: [1, 2, 3.5]", r"(?P<name>\w+): \[(?P<values>.+)\]")
     assert svg.count("<circle") == 3

@@ -87,7 +87,7 @@ PARTS = f""":::{{figure-of}} picture
 :to: first
 :::
 
-It is {{value}}`lines /second (\\d+ %)/`.
+It is {{value}}`lines /second (\\d+ %)/`, and {{value}}`words /y = (\\w)/`.
 
 :::{{poll}}
 :answer: B
@@ -123,6 +123,11 @@ It is {{value}}`lines /second (\\d+ %)/`.
 :::
 
 :::{{beside}} 60
+:::
+
+:::{{chart-of}} picture
+:rows: /A (?P<name>dot), and (?P<value>\\d+)%/
+:unit: % of it
 :::
 
 :::{{table-of}} runs
@@ -184,6 +189,7 @@ FAULTS = {
     "nothing": ("{output-of} lines\n:to: first", "{output-of} long", "cell long printed nothing"),
     "value-cell": ("{value}`lines", "{value}`line", "no cell 'line'; near it: lines"),
     "value": ("/second (", "/third (", "is not in what lines shows: first 12.5"),
+    "value-in-words": ("/y = (", "/y == (", "is not in what words shows: **[EQ-TWO]**"),
     "no-pattern": ("{value}`lines /second (\\d+ %)/`", "{value}`lines`", "a cell and a /pattern/"),
     "number": ("The rest.", "The rest is 43 %.", "43 stands in none of the slide's cells"),
     "number-in-notes": ("says 12.5", "says 12.6", "12.6 stands in none of the slide's cells"),
@@ -223,6 +229,7 @@ FAULTS = {
     "dead-link": ("The rest.", "[a page](../nowhere.md)", "nowhere.md"),
     "no-label": ("The rest.", "[a tag](#eq-nowhere)", "eq-nowhere"),
     "chart-rows": ("(?P<name>\\w+) (?P<v", "(?P<name>x+) (?P<v", "matches none of these lines"),
+    "chart-of-alt": ("A (?P<name>dot)", "A (?P<name>dog)", "none of these lines: A dot, and 42%"),
     "chart-pattern": ("(?P<name>\\w+) (?P<v", "(?P<name>\\w+ (?P<v", "is no regular expression"),
     "chart-groups": ("(?P<name>\\w+) (?P<v", "(?P<word>\\w+) (?P<v", "the pattern's groups are"),
     "chart-cell": ("{chart-of} runs", "{chart-of} run", "no cell 'run'; near it: runs"),

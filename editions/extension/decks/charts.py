@@ -165,7 +165,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Range:
-    """From low to high; a dot where a line has no high."""
+    """From low to high, with the word that a line has for it; a dot where a line has no high."""
 
     row: Row
 
@@ -179,7 +179,9 @@ class Range:
 
     @property
     def label(self):
-        return " to ".join(dict.fromkeys(self.ends))
+        ends = " to ".join(dict.fromkeys(self.ends))
+        word = self.row.named.get("word")
+        return f"{ends}, {word}" if word else ends
 
     def draw(self, x: Axis, y: float, thick: float, colour: str) -> str:
         low, high = map(x, self.values)

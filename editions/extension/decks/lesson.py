@@ -107,9 +107,9 @@ def lesson_of(env, deck: str = "") -> Notebook:
 
 
 def said(lesson: Notebook, cell: str) -> str:
-    """What a reader finds under the cell: its lines, its exception, its pictures' alt texts."""
+    """A cell of words; or what stands under one of code: lines, exception, alt texts."""
     alts = [picture.alt for picture in lesson.pictures(cell)]
-    return "\n".join([lesson.printed(cell), *alts])
+    return "\n".join([lesson.markdown.get(cell, lesson.printed(cell)), *alts])
 
 
 def everything(lesson: Notebook, cell: str) -> str:

@@ -1,4 +1,4 @@
-"""A result as a chart or as a table: drawn from the lines that the lesson printed."""
+"""A result as a chart or as a table: drawn from what the lesson printed, or says of its picture."""
 
 import html
 import re
@@ -10,7 +10,7 @@ from docutils.parsers.rst import directives
 from editions import house
 from editions.extension.decks import charts
 from editions.extension.decks.directives import Lines, raw
-from editions.extension.decks.lesson import Misfit, everything
+from editions.extension.decks.lesson import Misfit, everything, said
 from editions.extension.decks.rows import NUMBER, Row, pairs, rows_of
 
 DIGITS = re.compile(r"(?<![\w.-])\d+(?:[.,]\d+)*")
@@ -23,11 +23,11 @@ CELLS = {
 
 
 class Result(Lines):
-    """Rows that a pattern finds in what one cell, or several, printed."""
+    """Rows that a pattern finds in what a reader finds under one cell, or several."""
 
     def part(self, cells):
         self.cells = cells.split()
-        text = "\n".join(self.lesson.printed(cell) for cell in self.cells)
+        text = "\n".join(said(self.lesson, cell) for cell in self.cells)
         if "rows" not in self.options:
             raise Misfit(":rows: /pattern/ says which lines are its rows")
         rows = rows_of(self.chosen(text), self.options["rows"], self.options.get("groups", ""))

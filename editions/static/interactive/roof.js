@@ -73,7 +73,7 @@
       up: ticks(SECONDS, 1, time),
       names: ["bytes moved", "time"],
     });
-    const roofs = panel(host, "The roof: what is reached at most, over operations a byte.", intensityAt, speedAt, {
+    const roofs = panel(host, "The roof: the most that can be reached.", intensityAt, speedAt, {
       across: ticks(INTENSITY, 1, (value) => String(Number(value.toPrecision(1)))),
       up: ticks(SPEED, 2, (value) => power(Math.round(Math.log10(value)))),
       names: ["operations a byte", "operations a second"],
