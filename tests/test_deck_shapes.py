@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 DECKS = {path.stem: path for path in sorted((ROOT / "lectures").glob("[0-9]*.md"))}
 SHOWN = [
     "02_layer_norm",
+    "04_gradient_derivation",
     "05_dyt",
     "07_cuda_timing",
 ]  # decks that keep these rules; when all do, this list goes
