@@ -109,6 +109,17 @@ def test_a_number_as_it_is_printed(text):
     assert abs(rows.number(text)) == 1234.5
 
 
+@pytest.mark.parametrize(
+    ("printed", "shown"),
+    [
+        ("1.1e-12", "1.1 · 10⁻¹²"), ("7.0e-01", "0.70"), ("2.8e+02", "280"), ("-1e-03", "-0.001"),
+        ("1.25e+00 to 3e+4", "1.25 to 3 · 10⁴"), ("0.5", "0.5"), ("step 1", "step 1"),
+    ],
+)  # fmt: skip
+def test_a_power_of_ten_is_written_as_on_a_board(printed, shown):
+    assert rows.readable(printed) == shown
+
+
 def test_what_is_no_number_is_named():
     with pytest.raises(Misfit, match="'many' is no number"):
         rows.number("many")

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from editions import house
 from editions.extension.decks.lesson import Misfit
-from editions.extension.decks.rows import Row, number, numbers
+from editions.extension.decks.rows import Row, number, numbers, readable
 
 LETTERS = 26  # pixels, of names, numbers and the axis
 LETTER = 0.65  # the width of a letter, for a height of one; names are set in a wide face
@@ -151,7 +151,7 @@ class Bar:
 
     @property
     def label(self):
-        return self.row.named["value"]
+        return readable(self.row.named["value"])
 
     def draw(self, x: Axis, y: float, thick: float, colour: str) -> str:
         end = x(self.values[0])

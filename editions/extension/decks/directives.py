@@ -25,6 +25,7 @@ from editions.extension.decks.lesson import (
     said,
     where_stated,
 )
+from editions.extension.decks.rows import readable
 from editions.extension.decks.slides import beside, speaker_notes
 from editions.notebook import UnknownName
 
@@ -314,7 +315,7 @@ class Value(SphinxRole):
         match = re.search(pattern, text)
         if not match:
             raise Misfit(f"/{pattern}/ is not in what {cell} shows: {text.strip()}")
-        return (match[1] if match.groups() else match[0]).strip()
+        return readable((match[1] if match.groups() else match[0]).strip())
 
 
 PARTS = {

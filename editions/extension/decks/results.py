@@ -11,7 +11,7 @@ from editions import house
 from editions.extension.decks import charts
 from editions.extension.decks.directives import Lines, raw
 from editions.extension.decks.lesson import Misfit, everything, said
-from editions.extension.decks.rows import NUMBER, Row, pairs, rows_of
+from editions.extension.decks.rows import NUMBER, Row, pairs, readable, rows_of
 
 DIGITS = re.compile(r"(?<![\w.-])\d+(?:[.,]\d+)*")
 CELLS = {
@@ -37,7 +37,7 @@ class Result(Lines):
         return box
 
     def written(self, printed: str) -> str:
-        return self.said.get(printed, house.WRITTEN.get(printed, printed))
+        return self.said.get(printed, house.WRITTEN.get(printed, readable(printed)))
 
     def vouched(self, words: str) -> str:
         """Words of the deck; a number in them is one of the cells'."""

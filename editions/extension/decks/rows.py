@@ -7,6 +7,10 @@ from editions.extension.decks.lesson import Misfit
 
 NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 
+SCIENTIFIC = re.compile(r"(-?\d(?:\.\d+)?)e([+-]\d+)")
+SHORT_POWERS = range(-3, 4)  # written out: 0.0012, 1200
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 
 @dataclass(frozen=True)
 class Row:
@@ -66,6 +70,19 @@ def numbers(text: str) -> list[float]:
     if not found:
         raise Misfit(f"{text!r} holds no number")
     return found
+
+
+def readable(text: str) -> str:
+    """1.1e-12 as 1.1 · 10⁻¹², and 7.0e-01 as 0.70: as one writes it on a board."""
+    return SCIENTIFIC.sub(_on_a_board, text)
+
+
+def _on_a_board(found: re.Match) -> str:
+    leading, power = found[1], int(found[2])
+    if power not in SHORT_POWERS:
+        return f"{leading} · 10{str(power).translate(RAISED)}"
+    behind_point = len(leading.strip("-").replace(".", "")) - 1 - power
+    return f"{float(found[0]):.{max(0, behind_point)}f}"
 
 
 def pairs(text: str) -> dict[str, str]:
