@@ -10,6 +10,7 @@ from tests.deck_rules import slides
 ROOT = Path(__file__).parents[1]
 DECKS = {path.stem: path for path in sorted((ROOT / "lectures").glob("[0-9]*.md"))}
 SHOWN = [
+    "00_why_normalize",
     "02_layer_norm",
     "04_gradient_derivation",
     "05_dyt",
