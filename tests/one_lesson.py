@@ -32,6 +32,7 @@ WHOLE = [  # quick, and about all lessons at once
     "tests/test_course_map.py",
     "tests/test_derivations.py",
     "tests/test_glossary.py",
+    "tests/test_links.py",
     "tests/test_made_pages.py",
     "tests/test_pages.py",
     "tests/test_readme.py",

@@ -141,7 +141,7 @@ It is {{value}}`lines /second (\\d+ %)/`, and {{value}}`words /y = (\\w)/`.
 
 The rest.
 
-:::{{sources}}
+:::{{sources}} 1910.07467 10.1093/biomet/6.1.1
 [Somebody 2016, arXiv 1607.06450](https://arxiv.org/abs/1607.06450)
 :::
 
@@ -249,6 +249,7 @@ FAULTS = {
     "plan-too-long": ("  End: What", f"  {'Very long ' * 7}: What", "has room for 60 letters"),
     "no-plan": ("plan:\n  Start: What is $y$?\n  End: What then?\n", "", "head has no plan"),
     "summary-short": ("- Nothing.\n", "", "1 answers, but the plan has 2 points"),
+    "source": ("{sources} 1910.07467", "{sources} 1910.07476", "no '1910.07476'; near it: 1910"),
     "interactive": ("{figure-of} picture\n:steps:", "{interactive-of} picture", "has no figure"),
     "one-exercise": ("2. Two.\n", "", "the last slide has no list of two exercises"),
 }

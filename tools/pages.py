@@ -6,6 +6,7 @@ Each maker gives {path: what has to stand there}; tests/test_made_pages.py compa
 from pathlib import Path
 
 from tools import (
+    bibliography,
     choose,
     claims,
     contents,
@@ -20,7 +21,18 @@ from tools import (
 from tools.reference import REFERENCE
 
 # contents comes last: it counts what the others have written
-MAKERS = (hero, course_map, derivations, choose, claims, glossary, sources, errata, contents)
+MAKERS = (
+    hero,
+    course_map,
+    derivations,
+    choose,
+    claims,
+    glossary,
+    sources,
+    bibliography,
+    errata,
+    contents,
+)
 
 
 def no_longer_made() -> list[Path]:

@@ -18,14 +18,19 @@ def lessons() -> dict[str, Path]:
 
 
 @cache
+def markdown(path: Path) -> str:
+    """A Markdown page, or the Markdown cells of a notebook."""
+    text = path.read_text("utf-8")
+    if path.suffix != ".ipynb":
+        return text
+    cells = json.loads(text)["cells"]
+    return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+
+
+@cache
 def headings(path: Path) -> list[str]:
     """The headings of a notebook or of a Markdown page."""
-    text = path.read_text("utf-8")
-    if path.suffix == ".ipynb":
-        cells = json.loads(text)["cells"]
-        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
-        text = "\n\n".join(sources)
-    return HEADING.findall(PROGRAM.sub("", text))
+    return HEADING.findall(PROGRAM.sub("", markdown(path)))
 
 
 def anchor(heading: str) -> str:

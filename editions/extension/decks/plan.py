@@ -3,12 +3,15 @@
 In the head of the deck, `plan:` gives each point a short name and its question.
 """
 
+from difflib import get_close_matches
+
 from docutils import nodes
 from sphinx.util import logging
 
 from editions.extension.decks.directives import Part
 from editions.extension.decks.lesson import COURSE, Misfit, head_of, here
 from editions.extension.decks.slides import begins
+from editions.papers import by_id
 
 log = logging.getLogger(__name__)
 FOOT = 60  # letters that fit between a slide's number and the name of its cell
@@ -82,13 +85,34 @@ def stated(part: Part) -> dict[str, str]:
 
 
 class Sources(Part):
-    """Where it was published, with links, small at the foot of the slide."""
+    """Where it was published, with links, small at the foot of the slide.
+
+    A paper of the register is named by its id; what the Markdown says comes after these.
+    """
 
     required_arguments = 0
+    optional_arguments = 1
     has_content = True
 
-    def part(self):
-        return self.inside(nodes.container(classes=["sources"]))
+    def part(self, ids=""):
+        named = [link_to(id) for id in ids.split()]
+        box = nodes.container(classes=["sources"])
+        if named:
+            line = nodes.paragraph("", "", named[0])
+            for link in named[1:]:
+                line += [nodes.Text(" · "), link]
+            box += line
+        return self.inside(box)
+
+
+def link_to(id: str) -> nodes.reference:
+    papers = by_id()
+    if id not in papers:
+        near = ", ".join(get_close_matches(id, papers, n=3, cutoff=0.5))
+        raise Misfit(f"papers.yaml has no {id!r}; near it: {near}")
+    paper = papers[id]
+    words = f"{paper.cited}, {paper.title}, {paper.place}"
+    return nodes.reference("", words, refuri=paper.address)
 
 
 def check(app, doctree):
