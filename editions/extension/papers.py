@@ -2,7 +2,7 @@
 
 from docutils import nodes
 
-from editions.papers import DATA, by_address
+from editions.papers import by_address
 
 
 def name_papers(app, doctree):
@@ -11,7 +11,6 @@ def name_papers(app, doctree):
         paper = known.get(link.get("refuri"))
         if paper:
             link["reftitle"] = f"{paper.cited}: {paper.title}"
-            app.env.note_dependency(str(DATA))
 
 
 def setup(app):
