@@ -114,6 +114,10 @@ def test_solutions_are_taken_back_unless_the_reader_wrote_in_them(course, tmp_pa
     assert [path.name for path in (mine / "solutions").iterdir()] == ["02_b.ipynb"]
     learner.renew(course, mine)
     assert (mine / "solutions" / "01_a.ipynb").is_file()
+    changed.unlink()
+    learner.renew(course, mine, solutions=False)
+    assert not (mine / "solutions").exists()
+    learner.renew(course, mine)
     assert "solutions/01_a.ipynb" in (mine / "01_a.ipynb").read_text("utf-8")
 
 

@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -160,6 +160,8 @@ def _take_back(target: Path, name: str, given: dict) -> None:
     mine = target / name
     if mine.is_file() and signature(name, mine.read_bytes()) == given.get(name):
         mine.unlink()
+        with suppress(OSError):  # others are still in it
+            mine.parent.rmdir()
 
 
 def _retire(target: Path, name: str, given: dict, news: News) -> None:
