@@ -11,9 +11,9 @@ OWN = "as in the lesson"
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
-def each(kinds: Iterable[str]) -> list:
-    """A parameter a kind: make test runs the lesson's own, make test-portable the others too."""
-    return [pytest.param(kind, marks=[] if kind == OWN else pytest.mark.slow) for kind in kinds]
+def each(kinds: Iterable, quick: object = OWN) -> list:
+    """A parameter a kind: make test runs the lesson's own (`quick`), make test-portable all."""
+    return [pytest.param(kind, marks=[] if kind == quick else pytest.mark.slow) for kind in kinds]
 
 
 def run_cells(lesson: str, *parts: str | tuple[str, str]) -> dict:

@@ -139,7 +139,7 @@ def test_from_pairs_six_layers_learn_at_no_rate(data, norm):
         assert (accuracies(data, norm, 2, rate, depth=6) < REACHED).all()
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", each([0, 1], quick=0))
 def test_20_layers_do_not_bear_the_rate_2(data, seed):
     assert (accuracies(data, Norm, 64, 2.0, depth=20, seed=seed) < REACHED).all()
 
@@ -173,7 +173,8 @@ def test_centred_and_halved_pictures_bear_the_rates_4_and_8_in_one_layer(data, k
         assert (accuracies(halved, None, 64, 8.0) > LEARNS).all()
 
 
-@pytest.mark.parametrize("kind", each(KINDS))
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
 def test_in_six_layers_subtracting_reads_nearly_as_much_and_no_half_bears_the_rate_2(data, kind):
     how = {"depth": 6} | KINDS[kind]
     for part in (subtracting, dividing):
@@ -189,7 +190,7 @@ def test_in_six_layers_subtracting_reads_nearly_as_much_and_no_half_bears_the_ra
         assert [norm, alone, divided] == pytest.approx([0.96, 0.96, 0.90], abs=0.03)
 
 
-@pytest.mark.parametrize("width", [16, 32, 64, 128])
+@pytest.mark.parametrize("width", each([16, 32, 64, 128], quick=16))
 def test_one_layer_of_16_features_or_more_bears_the_rate_4_with_batch_norm(data, width):
     for seed in (0, 1):
         how = {"width": width, "seed": seed}
@@ -218,7 +219,7 @@ def test_from_pairs_batch_norm_is_behind_and_a_large_eps_rescues_it(data, kind):
         assert means == pytest.approx([0.52, 0.78, 0.79], abs=0.03)
 
 
-@pytest.mark.parametrize("steps", [100, 400])
+@pytest.mark.parametrize("steps", each([100, 400], quick=100))
 def test_from_pairs_the_hidden_weights_learn_nothing_of_use(data, steps):
     rates = (0.1, 0.2)
     learned = [accuracies(data, Norm, 2, rate, steps).mean() for rate in rates]
@@ -271,7 +272,8 @@ def with_hidden_rate(data, rate, held, steps=100, width=32, seed=0) -> Tensor:
     return training.stacked_accuracy(nets, data)
 
 
-@pytest.mark.parametrize("kind", each(KINDS))
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
 def test_at_large_hidden_rates_the_growing_weights_carry_batch_norm(data, kind):
     for rate in (16.0, 64.0, 256.0):
         free = with_hidden_rate(data, rate, held=False, **KINDS[kind])

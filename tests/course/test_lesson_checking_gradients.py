@@ -42,7 +42,7 @@ def caught(lesson: dict, case: tuple, h: float = 1e-5, tolerance: float = 1e-8) 
     return [s.__name__ for s in suspects if not lesson["passes"](s, case, h, tolerance)]
 
 
-@pytest.mark.parametrize("width", [4, 16])
+@pytest.mark.parametrize("width", each([4, 16], quick=4))
 @pytest.mark.parametrize("eps", [0.3, 1e-3, 1e-6])
 def test_a_revealing_case_catches_all_and_never_the_right_one(lesson, width, eps):
     wrong = [suspect.__name__ for suspect in lesson["SUSPECTS"][1:]]
@@ -132,7 +132,7 @@ def test_at_gain_4_the_wrong_gradient_costs_digits(data, kind):
     assert wrong.mean() < right.mean() - 15
 
 
-@pytest.mark.parametrize("kind", ["as in the lesson", "rate 0.01", "rate 0.3", "half the width"])
+@pytest.mark.parametrize("kind", each([OWN, "rate 0.01", "rate 0.3", "half the width"]))
 def test_at_gain_1_it_hardly_does(data, kind):
     right = named(data, False, 1.0, **KINDS[kind])
     wrong = named(data, True, 1.0, **KINDS[kind])
