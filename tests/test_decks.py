@@ -189,7 +189,7 @@ FAULTS = {
     "nothing": ("{output-of} lines\n:to: first", "{output-of} long", "cell long printed nothing"),
     "value-cell": ("{value}`lines", "{value}`line", "no cell 'line'; near it: lines"),
     "value": ("/second (", "/third (", "is not in what lines shows: first 12.5"),
-    "value-in-words": ("/y = (", "/y == (", "is not in what words shows: **[EQ-TWO]**"),
+    "value-in-words": ("/y = (", "/y == (", f"is not in what words shows: **[{TWO}]**"),
     "no-pattern": ("{value}`lines /second (\\d+ %)/`", "{value}`lines`", "a cell and a /pattern/"),
     "number": ("The rest.", "The rest is 43 %.", "43 stands in none of the slide's cells"),
     "number-in-notes": ("says 12.5", "says 12.6", "12.6 stands in none of the slide's cells"),
