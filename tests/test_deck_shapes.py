@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 DECKS = {path.stem: path for path in sorted((ROOT / "lectures").glob("[0-9]*.md"))}
 SHOWN = [
     "00_why_normalize",
+    "01_batch_norm",
     "02_layer_norm",
     "04_gradient_derivation",
     "05_dyt",

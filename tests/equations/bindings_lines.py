@@ -92,10 +92,7 @@ def gradient_of_one_output(draw):
 
 @lines("01 gradient-why", "01 paths-derive", "01 gradient-derive")
 @lines("01a predict-01-after")
-@lines(
-    "lectures/01 First fix the mean. Then learn it again?",
-    r"lectures/01 What is $\varepsilon$ for?",
-)
+@lines(r"lectures/01 Why a gain, a bias and an $\varepsilon$?")
 def batch_norm_column(draw):
     return centred(leaf(draw(D)), draw(1)[0], draw(D))
 
