@@ -51,6 +51,12 @@ def test_a_bar_below_zero_goes_to_the_left():
     assert float(other) + float(also_wide) == pytest.approx(float(left), abs=0.2)
 
 
+def test_zero_is_marked_where_numbers_lie_on_both_sides():
+    pattern = r"(?P<name>\w) (?P<low>\S+) to (?P<high>\d)"
+    assert f'stroke="{charts.GREY}"' in drawn("a -2 to 4\n", pattern)
+    assert f'stroke="{charts.GREY}"' not in drawn("a 0 to 4\n", pattern)
+
+
 def test_a_log_axis_has_a_power_of_ten_at_equal_distances():
     x = charts.Axis(1, 1000, 0, 300, log=True)
     assert x.ticks() == [1, 10, 100, 1000]

@@ -286,7 +286,8 @@ def one_row(each, x: Axis, y: float, pitch: float, look: Look) -> str:
 def grid_across(x: Axis, bottom: float, unit: str) -> list[str]:
     parts = []
     for tick in x.ticks():
-        parts.append(line(x(tick), 0, x(tick), bottom, GRID, 1.5))
+        colour = GREY if tick == 0 and x.low < 0 else GRID
+        parts.append(line(x(tick), 0, x(tick), bottom, colour, 1.5))
         parts.append(text(x(tick), bottom + 20, written(tick), "middle", GREY))
     middle = (x.start + x.end) / 2
     return [*parts, text(middle, bottom + 58, unit, "middle", GREY)]
