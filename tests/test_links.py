@@ -17,7 +17,7 @@ from docutils import nodes
 from docutils.utils import new_document
 
 from editions.extension import papers as titles
-from editions.papers import ARXIV, DOI, LINK, Paper, by_address, register
+from editions.papers import ARXIV, DOI, LINK, Paper, by_address, by_id, register
 from tests.failing import ROOT, fail_if_any, said
 from tools import bibliography, links
 from tools.reference import markdown
@@ -30,8 +30,9 @@ GITHUB = re.compile(
 )
 CODE = re.compile(r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|<[^>]*>", re.S)
 SPAN = re.compile(r"`([^`\n]+)`")
+ID = r"\barXiv:?\s*(\d{4}\.\d{4,5})"
 BARE = {
-    "an id of arXiv": r"\barXiv:?\s*\d{4}\.\d{4,5}",
+    "an id of arXiv": ID,
     "a DOI": r"\b10\.\d{4,}/\S+",
     "an issue": r"(?<![\w#&/])#\d+\b",
     "a commit": r"\bcommit [0-9a-f]{7,40}\b",
@@ -145,6 +146,13 @@ def test_an_entry_has_a_form_and_is_cited(paper):
     if ARXIV.fullmatch(paper.id):
         assert 0 <= paper.year - 2000 - int(paper.id[:2]) <= 2, "of another year than its id"
     assert bibliography.cited_in(paper), f"nothing cites it: take it out of {REGISTER}"
+
+
+def test_the_papers_of_docstrings_are_in_the_register():
+    files = sorted((ROOT / "normlib").rglob("*.py"))
+    found = {id for path in files for id in re.findall(ID, path.read_text("utf-8"))}
+    assert len(found) >= 5
+    assert found <= by_id().keys()
 
 
 def test_no_paper_is_entered_twice():

@@ -9,12 +9,15 @@ from pathlib import Path
 
 from editions.equations import equations, label
 from editions.notebook import TAG
+from editions.papers import ARXIV, by_id
 from editions.prepare import ROOMS
 
 SECTION = re.compile(r"^(Args|Returns|Raises|Source): *", re.M)
 TAGS = re.compile(rf"(?:\[{TAG}\]\s*)+")
 MARKUP = re.compile(r"[\\*`|]|_(?!\w)")
-NAME = re.compile(rf"(?<![\w.-])(?:(?:{'|'.join(ROOMS)})\.[A-Za-z]\w*|{TAG})(?![\w-])")
+NAME = re.compile(
+    rf"(?<![\w.-])(?:(?:{'|'.join(ROOMS)})\.[A-Za-z]\w*|{TAG}|arXiv {ARXIV.pattern})(?![\w-])"
+)
 SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.S)
 LIST = re.compile(r"<(/?)d[ld]>")
 
@@ -51,6 +54,8 @@ def stated(tag, known):
 def link(name: str) -> str:
     if re.fullmatch(TAG, name):
         return f":ref:`{name} <{label(name)}>`"
+    if paper := by_id().get(name.removeprefix("arXiv ")):
+        return f"`{name} <{paper.address}>`__"
     return f":py:obj:`{name} <normlib.{name}>`"
 
 
