@@ -257,6 +257,11 @@ def test_what_is_gone_is_a_fault_and_a_site_that_refuses_is_none(capsys):
     assert here.asked[:4] == list(sites)
 
 
+def test_that_nothing_answers_is_a_fault(capsys):
+    assert links.report(links.Web(Here(off=0)), {"https://off.org/x": ["lesson"]}, []) == 1
+    assert "FAULT: nothing answered: is there a network?" in capsys.readouterr().out
+
+
 def test_titles_are_compared_with_those_of_arxiv():
     papers = [
         Paper("Ba, Kiros & Hinton", 2016, "Layer normalization", "1607.06450"),

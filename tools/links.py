@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Collection, Iterable, Iterator
+from http.client import HTTPException
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,6 +23,7 @@ PAUSE_S = 1  # between two questions: arXiv asks for it
 API = "https://export.arxiv.org/api/query?max_results={count}&id_list={ids}"
 ATOM = "{http://www.w3.org/2005/Atom}"
 GONE = (404, 410)
+NO_ANSWER = (OSError, HTTPException, ElementTree.ParseError)
 
 
 def pages() -> list[Path]:
@@ -64,7 +66,7 @@ class Web:
             self.read(address, most=1)
         except urllib.error.HTTPError as error:
             return f"answers {error.code} {error.reason}", error.code in GONE
-        except OSError as error:
+        except NO_ANSWER as error:
             return f"does not answer: {error}", False
         return "", False
 
@@ -97,20 +99,26 @@ def wrong_titles(web: Web, papers: Iterable[Paper]) -> Iterator[str]:
 
 def report(web: Web, addresses: dict[str, list[str]], papers: Iterable[Paper]) -> int:
     """Prints what is found; returns how many faults there are."""
-    faults = 0
+    faults = []
+    unsure = 0
     for address, where in addresses.items():
         what, sure = web.trouble(address)
-        if what:
-            print(f"{'FAULT' if sure else 'unsure'}: {address} {what}; in {', '.join(where)}")
-            faults += sure
+        line = f"{address} {what}; in {', '.join(where)}"
+        if sure:
+            faults.append(line)
+        elif what:
+            unsure += 1
+            print(f"unsure: {line}")
     try:
-        for fault in wrong_titles(web, papers):
-            print(f"FAULT: {fault}")
-            faults += 1
-    except OSError as error:
+        faults += wrong_titles(web, papers)
+    except NO_ANSWER as error:
         print(f"unsure: arXiv does not tell titles: {error}")
-    print(f"{len(addresses)} addresses asked, {faults} faults.")
-    return faults
+    if unsure == len(addresses) > 0:
+        faults.append("nothing answered: is there a network?")
+    for line in faults:
+        print(f"FAULT: {line}")
+    print(f"{len(addresses)} addresses asked, {unsure} unsure, {len(faults)} faults.")
+    return len(faults)
 
 
 def main() -> None:
