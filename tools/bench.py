@@ -58,7 +58,10 @@ COLUMNS = ("torch", "formula", "compile", "normlib", "liger", "quack", "copy")
 
 
 def begin(path: Path, device: str, command: str) -> dict:
-    """The record to go on from, or a new one; RecordError for one of another machine or code."""
+    """The record to go on from, or a new one; RecordError for one of another machine or code.
+
+    Without git no commit tells the code; a contender that is called so no longer does.
+    """
     new = timing.new_record(device, command)
     if device == "cpu":
         new["absent"] |= NOT_TIMED
@@ -66,13 +69,21 @@ def begin(path: Path, device: str, command: str) -> dict:
         return new
     record = timing.load_record(path)
     other = [key for key in SAME if record["provenance"][key] != new["provenance"][key]]
+    other += [f"contender ({name})" for name in sorted(_contenders(record) - {*COLUMNS})]
     if other:
         raise timing.RecordError(
             f"{path.name} was begun with another {', '.join(other)}: "
             "its numbers and new ones do not mix. "
-            "Measure anew with --fresh, or elsewhere with --record FILE."
+            "Add BENCH_ARGS=--fresh to the make command to measure anew, "
+            "or RECORD=FILE to measure elsewhere."
         )
     return record
+
+
+def _contenders(record: dict) -> set[str]:
+    """The names under which a record has ways of a norm; one of all norms says "dyt formula"."""
+    results = [result for result in record["results"] if result.case["op"] != "rsqrt"]
+    return {name.split()[-1] for result in results for name in result.outputs}
 
 
 def measure(

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import re
 import subprocess
 import sys
 
@@ -196,6 +197,17 @@ def test_records_of_other_machines_are_not_continued(tmp_path):
     path.write_text(json.dumps(record), "utf-8")
     with pytest.raises(timing.RecordError, match=r"another machine: .* do not mix"):
         bench.complete(path, [tiny("dyt")], Quick(), **SETTINGS)
+
+
+@pytest.mark.parametrize("op", ["dyt", "all"])
+def test_a_record_whose_contenders_had_other_names_is_not_continued(tmp_path, op):
+    """As `fused` was before it was `normlib`: without git the commit does not tell."""
+    path = tmp_path / "record.json"
+    cases = [tiny(op), tiny("rsqrt")]
+    bench.complete(path, cases, Quick(), **SETTINGS)
+    path.write_text(re.sub(r'normlib(?=")', "fused", path.read_text("utf-8")), "utf-8")
+    with pytest.raises(timing.RecordError, match=r"another contender \(fused\): .* BENCH_ARGS="):
+        bench.complete(path, cases, Quick(), **SETTINGS)
 
 
 def test_the_grid_runs_with_the_processor_in_the_devices_place(tmp_path):
