@@ -15,6 +15,7 @@ SHOWN = [
     "02_layer_norm",
     "04_gradient_derivation",
     "05_dyt",
+    "06_dyisru",
     "07_cuda_timing",
     "08_capstone",
 ]  # decks that keep these rules; when all do, this list goes

@@ -630,7 +630,6 @@ def curve_of_64_numbers(draw):
 @lines("05 freeze", "06 derive-ode", "06 derive-bernoulli")
 @lines("lectures/05 The choice: ρ stands still")
 @lines("lectures/06 Bernoulli: a new unknown makes it linear")
-@lines("lectures/06 The curve: an inverse square root")
 def curve_of_a_moving_size(draw):
     x, c = leaf(positive(draw, 1)[0]), 1.7
     y = D**0.5 * x / (x**2 + c).sqrt()
