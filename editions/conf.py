@@ -38,7 +38,7 @@ html_static_path = [
     str(ROOT / "build" / "libraries" / "site"),
 ]
 html_css_files = ["katex/katex.min.css", "course.css", "print.css"]
-html_js_files = ["katex/katex.min.js", "equations.js", "course.js"]
+html_js_files = ["course.js"]
 html_math_renderer = "katex"
 html_favicon = "static/icon.svg"
 html_use_index = False

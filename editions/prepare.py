@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 from editions import derivations, moved
-from editions.equations import equations, label
+from editions.equations import chapters, label
 from editions.exercises import sheet, solution_sheet
 from editions.interactive import places, told
 from editions.notebook import TAG, Notebook, text_of
@@ -31,7 +31,10 @@ NOT_WORDS = re.compile(
 )
 TAG_IN_WORDS = re.compile(rf"(?<![\w-]){TAG}(?![\w-])")
 STATED = re.compile(rf"^\*\*\[({TAG})\](?:\([^)\n]*\))?\*\*\n", re.M)
-ENTRY = re.compile(rf"^### (?=({TAG}) — )", re.M)
+ENTRY = re.compile(rf"^##+ (?=({TAG}) — )", re.M)
+TAGGED = re.compile(
+    rf"equations\.md#({TAG})(?:--|$)", re.I
+)  # a formula's heading, as GitHub names it
 ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')
 NO_LETTER = re.compile(r"[^\w-]")
 LINK = re.compile(r"\[([^\]\n]*)\]\(([^)\s]+)\)")
@@ -71,6 +74,8 @@ def mend_links(markdown: str, page: Path, root: Path) -> str:
         words, address = match[1], match[2]
         path, _, anchor = address.partition("#")
         goal = Path(os.path.normpath(page.parent / path))
+        if tagged := TAGGED.search(address):
+            return f"[{words}](#{label(tagged[1])})"
         if path.endswith(".md") and anchor in rows_of(goal):
             return f"[{words}](#{anchor.lower()})"
         if path.endswith(".ipynb") and anchor:
@@ -130,8 +135,11 @@ def prepared_reference(markdown: str, page: Path, root: Path) -> str:
 
 
 def reference_pages(notebooks: Path) -> dict[Path, str]:
-    """The pages of the folder reference, and the derivations of every lesson."""
+    """The pages of the folder reference, the chapters of the formulas, and all derivations."""
     stored = {path: path.read_text("utf-8") for path in sorted(notebooks.glob("reference/*.md"))}
+    formulas = notebooks / "reference" / "equations.md"
+    for name, markdown in chapters(stored[formulas]).items():
+        stored[formulas.with_stem(name)] = markdown
     return stored | derivations.pages(notebooks)
 
 
@@ -210,13 +218,6 @@ def copy_beside(folder: Path, target: Path) -> None:
             copy(path, target / inside)
 
 
-def previews(page: Path) -> str:
-    """A script with the title and the LaTeX of every tag on the page of equations."""
-    known = equations(page)
-    shown = {label(tag): [entry.title, entry.latex] for tag, entry in known.items()}
-    return f"window.EQUATIONS = {json.dumps(shown, ensure_ascii=False)};\n"
-
-
 def prepare_moved(target: Path, notebooks: Path) -> None:
     """A page at each old address, which leads to where the lesson's subject is now."""
     for old in moved.MOVED:
@@ -264,4 +265,3 @@ def prepare(target: Path, notebooks: Path = NOTEBOOKS, own_decks: Path | None = 
         write(target / "library" / f"{room}.md", library_page(room))
     prepare_sheets(target / "exercises", notebooks)
     write(target / "index.md", front_page(target, notebooks))
-    write(target / FILES / "equations.js", previews(notebooks / "reference" / "equations.md"))

@@ -21,12 +21,11 @@ STAMP = FOLDER / "fetched.json"  # a copy of the list, written last
 
 
 def fetch_libraries() -> None:
-    """Nothing is fetched while the stamp fits the list."""
+    """Nothing is fetched while the stamp fits the list; node is needed for every build."""
+    program("node")
     if STAMP.is_file() and STAMP.read_text() == LIST.read_text():
         return
-    npm = shutil.which("npm")
-    if npm is None:
-        sys.exit("npm is missing; the pages need it once, for KaTeX: install Node.js with npm.")
+    npm = program("npm")
     shutil.rmtree(FOLDER, ignore_errors=True)
     for name, library in json.loads(LIST.read_text()).items():
         with tempfile.TemporaryDirectory() as folder:
@@ -34,6 +33,13 @@ def fetch_libraries() -> None:
             check_sum(name, package, library["sha256"])
             unpack(package, library["files"], FOLDER / library["folder"])
     STAMP.write_text(LIST.read_text())
+
+
+def program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        sys.exit(f"{name} is missing; the pages need it, for KaTeX: install Node.js with npm.")
+    return found
 
 
 def packed(npm: str, package: str, folder: Path) -> Path:

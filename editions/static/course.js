@@ -1,15 +1,5 @@
-// Formulas set by KaTeX; a tag shows its formula; pictures open at full size; folds open for links;
-// what scrolls can be scrolled by keyboard.
-
-function setFormula(latex, element, display) {
-  katex.render(latex, element, { displayMode: display, throwOnError: false, strict: "ignore" });
-}
-
-function setFormulas() {
-  for (const element of document.querySelectorAll(".math")) {
-    setFormula(element.textContent.trim(), element, element.tagName === "DIV");
-  }
-}
+// A tag shows its formula; pictures open at full size; folds open for links; what scrolls can be
+// scrolled by keyboard.
 
 // --- the formula of a tag, under the pointer or the focus
 
@@ -19,15 +9,25 @@ preview.id = "formula-preview";
 preview.setAttribute("role", "tooltip");
 preview.hidden = true;
 
+window.FORMULAS = {}; // tag -> its title and its formula, filled by _static/formulas/TAG.js
+const folder = new URL("formulas/", document.currentScript.src);
+
 function tagOf(link) {
-  const anchor = link.hash.slice(1);
-  return window.EQUATIONS[anchor] ? anchor : null;
+  return link.hash.slice(1);
 }
 
-function showPreview(link) {
-  const [title, latex] = EQUATIONS[tagOf(link)];
+function preparePreview(link) {
+  const known = FORMULAS[tagOf(link)];
+  if (known) return showPreview(link, ...known);
+  const script = document.createElement("script");
+  script.src = new URL(`${tagOf(link)}.js`, folder);
+  script.onload = () => link.matches(":hover, :focus") && showPreview(link, ...FORMULAS[tagOf(link)]);
+  document.head.append(script);
+}
+
+function showPreview(link, title, html) {
   const formula = document.createElement("div");
-  setFormula(latex, formula, true);
+  formula.innerHTML = html;
   preview.replaceChildren(`${tagOf(link).toUpperCase()}: ${title}`, formula);
   preview.hidden = false;
   link.setAttribute("aria-describedby", preview.id);
@@ -47,9 +47,9 @@ function hidePreview() {
 function preparePreviews() {
   document.body.append(preview);
   for (const link of document.querySelectorAll('a[href*="#eq-"]')) {
-    if (!tagOf(link) || link.closest(".sidebar-drawer, .toc-drawer, .headerlink")) continue;
-    link.addEventListener("mouseenter", () => showPreview(link));
-    link.addEventListener("focus", () => showPreview(link));
+    if (link.matches(".sidebar-drawer *, .toc-drawer *, .headerlink")) continue;
+    link.addEventListener("mouseenter", () => preparePreview(link));
+    link.addEventListener("focus", () => preparePreview(link));
     link.addEventListener("mouseleave", hidePreview);
     link.addEventListener("blur", hidePreview);
   }
@@ -109,7 +109,6 @@ function nameCaptions() {
 
 document.addEventListener("DOMContentLoaded", () => {
   nameCaptions();
-  setFormulas();
   preparePreviews();
   prepareZoom();
   openTarget();

@@ -36,7 +36,6 @@ LOOK = r"""(() => {
     wider: root.scrollWidth - root.clientWidth,
     beyond: all("body *", (e) => e).filter(beyond).slice(0, 3).map((e) => e.outerHTML.slice(0, 90)),
     formulas: all("div.math annotation", (e) => e.textContent),
-    unset: document.querySelectorAll(".math:not(:has(.katex)), .katex-error").length,
     pictures: all(".cell_output img", (e) => e.alt),
     broken: all("img", (e) => e).filter((e) => !e.naturalWidth).map((e) => e.src),
     nameless: all("img:not([alt])", (e) => e.src),

@@ -23,7 +23,7 @@ MARGINS = {
 }
 A4 = (794, 1123)
 LINES = 5  # to write on, below each slide of a handout
-SHEETS = ("reference/equations", "solutions/03_rms_norm")
+SHEETS = ("reference/equations_variance_three_ways", "solutions/03_rms_norm")
 
 # What the slides promise: the words of all their steps (not of formulas, whose letters a PDF has in
 # an order of its own), those among them that answer a poll, the notes, and each panel that waits

@@ -27,7 +27,7 @@ def plant(path, cell, words):
 
 @pytest.fixture(scope="module")
 def complaints(tmp_path_factory):
-    """What the build says of one lesson with five faults and two reference pages with one each."""
+    """What the build says of one lesson with seven faults and two reference pages with one each."""
     notebooks = tmp_path_factory.mktemp("course") / "notebooks"
     shutil.copytree(ROOT / "notebooks" / "reference", notebooks / "reference")
     (notebooks / "solutions").mkdir()
@@ -39,6 +39,8 @@ def complaints(tmp_path_factory):
     plant(lesson, "remember", "[a page](reference/nowhere.md)")
     plant(lesson, "remember", "[a claim](reference/claims.md#A999)")
     plant(lesson, "remember", "![a picture](reference/nothing.png)")
+    plant(lesson, "remember", r"A formula $\frac{1$ that is not closed.")
+    plant(lesson, "axes-why", "$$\n\\nosuchcommand x\n$$")
     terms = notebooks / "reference" / "glossary.md"
     terms.write_text(terms.read_text("utf-8") + f"\nSee {MISSING}.\n", "utf-8")
     # a formula that a docstring of the library cites
@@ -63,9 +65,13 @@ def test_each_fault_is_named(complaints, named):
     assert named.lower() in complaints.lower()
 
 
-def test_a_fault_is_named_with_its_cell(complaints):
-    (line,) = [line for line in complaints.splitlines() if KNOWS.lower() in line]
-    assert line.startswith(f"notebooks/{LESSON}.ipynb, cell title, line ")
+@pytest.mark.parametrize(
+    ("named", "cell"),
+    [(KNOWS.lower(), "title"), (r"\frac{1", "remember"), (r"\nosuchcommand", "axes-why")],
+)
+def test_a_fault_is_named_with_its_cell(complaints, named, cell):
+    (line,) = [line for line in complaints.splitlines() if named in line]
+    assert line.startswith(f"notebooks/{LESSON}.ipynb, cell {cell}, line ")
 
 
 def test_a_figure_after_a_cell_that_is_gone_is_a_fault(tmp_path):
@@ -83,9 +89,14 @@ def fresh(tmp_path, monkeypatch):
     monkeypatch.setattr(browser_libraries, "STAMP", tmp_path / "fetched.json")
 
 
-def test_without_npm_one_line_says_so(fresh, monkeypatch):
-    monkeypatch.setattr(browser_libraries.shutil, "which", lambda name: None)
-    with pytest.raises(SystemExit, match=r"^npm is missing; .*: install Node\.js with npm\.$"):
+@pytest.mark.parametrize("missing", ["node", "npm"])
+def test_without_node_or_npm_one_line_says_so(fresh, monkeypatch, missing):
+    monkeypatch.setattr(
+        browser_libraries.shutil, "which", {"node": "n", "npm": "n", missing: None}.get
+    )
+    with pytest.raises(
+        SystemExit, match=rf"^{missing} is missing; .*: install Node\.js with npm\.$"
+    ):
         browser_libraries.fetch_libraries()
 
 

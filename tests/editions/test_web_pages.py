@@ -25,6 +25,7 @@ from tests.editions.site import (
 
 NOTEBOOKS = ROOT / "notebooks"
 COLD_KILOBYTES = 1000
+SET = re.compile(r'class="math[^"]*">(<span class="katex)?')
 RAW = re.compile(r"\\(?:frac|begin|sqrt|mathrm)|\$\$|\*\*\[|\]\(#|:::|```|\{#|\{cell-start")
 
 
@@ -85,8 +86,10 @@ def test_no_page_is_wider_than_its_window(desktop, phone):
     assert every(visits, lambda visit: visit.seen["beyond"]) == {}
 
 
-def test_every_formula_is_set(desktop):
-    assert every(desktop, lambda visit: visit.seen["unset"]) == {}
+def test_every_formula_is_set_before_a_script_runs(site, web_pages):
+    found = {page: SET.findall((site / page).read_text("utf-8")) for page in web_pages}
+    assert sum(map(len, found.values())) > 5000
+    assert {page: formulas for page, formulas in found.items() if not all(formulas)} == {}
 
 
 def test_the_displayed_formulas_are_those_of_the_notebook(lessons):

@@ -1,20 +1,9 @@
-// A deck: formulas first, so that reveal.js finds the steps inside them. In the address:
-// ?lab=http://localhost:8888 links the cells to a running lab; ?view=print prints the slides,
-// ?view=handout and ?view=script are papers for the students and for the lecturer (paper.js).
+// A deck. In the address: ?lab=http://localhost:8888 links the cells to a running lab; ?view=print
+// prints the slides, ?view=handout and ?view=script are papers for the students and for the
+// lecturer (paper.js).
 
 const asked = new URLSearchParams(location.search);
 const view = asked.get("view");
-
-function setFormula(element) {
-  const inNotes = element.closest("aside") !== null && view !== "script";
-  katex.render(element.textContent.trim(), element, {
-    displayMode: element.tagName === "DIV",
-    output: inNotes ? "mathml" : "htmlAndMathml", // the presenter's window has no styles of KaTeX
-    strict: "ignore",
-    throwOnError: true, // the deck does not start: the tests see it
-    trust: (asks) => asks.command === "\\htmlClass",
-  });
-}
 
 // Whoever sends the address of a deck must not choose what runs on a click: javascript:, data:, …
 function runningLab() {
@@ -47,13 +36,16 @@ function keepKeys(figure) {
   });
 }
 
-for (const element of document.querySelectorAll(".math")) setFormula(element);
 for (const figure of document.querySelectorAll(".interactive")) keepKeys(figure);
 const lab = runningLab();
 if (lab !== null) {
   for (const link of document.querySelectorAll("a.cell")) linkToLab(link, lab);
 }
 if (view !== null) keepOnlyLinksOfTheWeb();
+if (view !== "script") {
+  // the presenter's window has no styles of KaTeX: of a formula in notes the MathML is left
+  for (const formula of document.querySelectorAll("aside.notes .katex-html")) formula.remove();
+}
 
 function start() {
   let seconds = 0;
