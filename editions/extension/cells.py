@@ -3,6 +3,7 @@
 A fold hides the code that draws, and the answers of predictions.
 """
 
+import re
 from pathlib import Path
 
 from docutils import nodes
@@ -14,6 +15,9 @@ from editions.predictions import COMMIT, answers, number_of_answer
 
 log = logging.getLogger(__name__)
 CODE = "Show the code"
+IMPORTS = "Show the imports and settings"
+RECORD = re.compile(r"(?:.*-)?records?(?:-.*)?")  # a cell that reads or tries what is stored
+SHORT = 3  # lines; a longer output may be a table, whose columns stand below each other
 
 
 class cell_start(nodes.Element):
@@ -60,7 +64,8 @@ def finish(app, doctree):
         cell["ids"].append(anchor(name))
         describe_pictures(cell, notebook.pictures(name))
         mark_captions(cell, notebook.captions(name))
-        fold_code(cell)
+        fold_code(cell, name)
+        mark_short(cell)
     fold_answers(doctree)
 
 
@@ -86,9 +91,20 @@ def mark_captions(cell, captions: list[bool]) -> None:
             wrap([part], spoken_already())
 
 
-def fold_code(cell) -> None:
-    if cell.attributes.pop("hide_mode", None):
-        wrap([cell.children[0]], fold(summary=CODE, classes=["code"]))
+def fold_code(cell, name: str) -> None:
+    """Code that draws or loads, by its tag; the imports of a lesson; what looks after records."""
+    tagged = cell.attributes.pop("hide_mode", None)
+    if tagged or name == "setup" or RECORD.fullmatch(name):
+        summary = IMPORTS if name == "setup" else CODE
+        wrap([cell.children[0]], fold(summary=summary, classes=["code"]))
+
+
+def mark_short(cell) -> None:
+    """The line of a check, or a result: it is wrapped where it is too long, not cut."""
+    for output in cell.children[1:]:
+        for block in output.findall(nodes.literal_block):
+            if block.astext().strip().count("\n") < SHORT:
+                block["classes"].append("short")
 
 
 def fold_answers(doctree) -> None:

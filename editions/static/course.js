@@ -1,5 +1,5 @@
-// A tag shows its formula; pictures open at full size; folds open for links; what scrolls can be
-// scrolled by keyboard.
+// A tag shows its formula; pictures open at full size; folds open for links; what is cut
+// shows it and scrolls by keyboard; wide tables are cards on a phone; the sidebar shows the place.
 
 // --- the formula of a tag, under the pointer or the focus
 
@@ -91,12 +91,42 @@ function openTarget() {
   target.scrollIntoView();
 }
 
-// --- the keyboard
+// --- what is cut: it scrolls by keyboard, too, and fades where more of it follows
+
+function showCut(box) {
+  const left = box.scrollWidth - box.clientWidth - box.scrollLeft;
+  box.classList.toggle("cut", left > 1);
+}
 
 function makeScrollable() {
   for (const box of document.querySelectorAll("pre, .table-wrapper, div.math")) {
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    showCut(box);
+    box.onscroll = () => showCut(box);
   }
+}
+
+// --- wide tables: on a phone a row is a card, and each cell says what its column is
+
+const WIDE = 4; // columns
+
+function nameCells() {
+  for (const table of document.querySelectorAll("table.docutils")) {
+    const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
+    if (heads.length < WIDE) continue;
+    table.classList.add("wide");
+    for (const row of table.querySelectorAll("tbody tr")) {
+      for (const [place, cell] of [...row.cells].entries()) cell.dataset.column = heads[place];
+    }
+  }
+}
+
+// --- the sidebar begins where the reader is
+
+function showPlace() {
+  const place = document.querySelector(".sidebar-tree .current-page > a");
+  const box = place?.closest(".sidebar-scroll");
+  if (box) box.scrollTop = place.getBoundingClientRect().top - box.getBoundingClientRect().top - 120;
 }
 
 // --- the theme calls the captions of its sidebar headings, and forgets their level
@@ -109,6 +139,8 @@ function nameCaptions() {
 
 document.addEventListener("DOMContentLoaded", () => {
   nameCaptions();
+  nameCells();
+  showPlace();
   preparePreviews();
   prepareZoom();
   openTarget();
