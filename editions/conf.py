@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-project = "Normalization, checked"
+project = "normlib"
 author = "the authors of normlib"
 copyright = "2026, the authors of normlib"
 
@@ -45,6 +45,7 @@ html_use_index = False
 html_copy_source = False
 html_show_copyright = False  # templates/page.html says it, with the licence
 html_show_sourcelink = False
+html_search_scorer = str(ROOT / "editions" / "scorer.js")
 html_show_search_summary = False  # it would be fetched, which a page from file:// may not
 html_last_updated_fmt = None  # two builds of the same notebooks are the same
 pygments_style = "a11y-high-contrast-light"

@@ -10,11 +10,12 @@ import re
 import shutil
 from pathlib import Path
 
-from editions import derivations, moved
-from editions.equations import chapters, label
+from editions import derivations, front, moved, order, terms
+from editions.equations import chapters, equations, label
 from editions.exercises import sheet, solution_sheet
 from editions.interactive import places, told
 from editions.notebook import TAG, Notebook, text_of
+from editions.order import ROOMS
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
@@ -22,7 +23,6 @@ PAGES = Path(__file__).parent / "pages"
 DECKS = ROOT / "lectures"
 OWN_DECKS = "my/lectures"
 FILES = "_files"  # what is copied to _static as it is
-ROOMS = ["functional", "layers", "gradients", "fused", "surgery"]  # of normlib: a page each
 
 # A tag in words. In these a tag is no link: code, formulas, links, headings, lines of HTML.
 NOT_WORDS = re.compile(
@@ -31,10 +31,12 @@ NOT_WORDS = re.compile(
 )
 TAG_IN_WORDS = re.compile(rf"(?<![\w-]){TAG}(?![\w-])")
 STATED = re.compile(rf"^\*\*\[({TAG})\](?:\([^)\n]*\))?\*\*\n", re.M)
-ENTRY = re.compile(rf"^##+ (?=({TAG}) — )", re.M)
+ENTRY = re.compile(rf"^##+ ({TAG}) — .+$", re.M)
 TAGGED = re.compile(
     rf"equations\.md#({TAG})(?:--|$)", re.I
 )  # a formula's heading, as GitHub names it
+ORPHAN = "---\norphan: true\n"  # the head of such a page
+CHAPTER = re.compile(r"\((equations_\w+)\.md\)")  # as the list of all formulas links it
 ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')
 NO_LETTER = re.compile(r"[^\w-]")
 LINK = re.compile(r"\[([^\]\n]*)\]\(([^)\s]+)\)")
@@ -109,28 +111,46 @@ def interactive_cell(place: dict) -> dict:
     return markdown_cell(f"interactive-{place['figure']}", words)
 
 
-def prepared_notebook(path: Path, root: Path, figures: list[dict]) -> str:
-    """The notebook with each cell's name, and with the interactive figures of its page."""
+def side_lessons_cell(pages: list[str]) -> dict:
+    words = "**Side lessons of this one**, which nobody needs for the next:"
+    source = f"{words}\n\n{order.toctree(pages, ':maxdepth: 1')}"
+    return {"cell_type": "markdown", "id": "side-lessons", "metadata": {}, "source": source}
+
+
+def prepared_notebook(
+    path: Path, root: Path, figures: list[dict], found: list[str], sides: list[str]
+) -> str:
+    """The notebook as the site needs it.
+
+    Each cell has its name; interactive figures stand in their places, what the search finds here
+    in the first cell, links to the side lessons in the last.
+    """
     stored = json.loads(path.read_text("utf-8"))
     after = {place["after"]: place for place in figures}
-    cells = []
+    cells: list[dict] = []
     for cell in stored["cells"]:
         name = cell["id"]
         if cell["cell_type"] == "markdown":
             words = prepared_markdown(text_of(cell["source"]), path, root)
+            if not cells and found:
+                words += f"\n\n{terms.entries(found)}"
             cells.append(markdown_cell(name, words))
         else:
             cell["metadata"]["cell_id"] = name
             cells.append(cell)
         if name in after:
             cells.append(interactive_cell(after[name]))
+    if sides:
+        cells.append(side_lessons_cell(sides))
     return json.dumps(stored | {"cells": cells}, ensure_ascii=False)
 
 
 def prepared_reference(markdown: str, page: Path, root: Path) -> str:
     markdown = link_stated(mend_links(markdown, page, root))
     markdown = ANCHOR.sub(r"[]{#\1}", markdown)
-    markdown = ENTRY.sub(lambda match: f"({label(match[1])})=\n{match[0]}", markdown)
+    markdown = ENTRY.sub(
+        lambda match: f"({label(match[1])})=\n{match[0]}\n\n{terms.entries([match[1]])}", markdown
+    )
     return link_tags(markdown)
 
 
@@ -148,54 +168,9 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
-def toctree(caption: str, pages: list[str]) -> str:
-    lines = ["```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```"]
-    return "\n".join(lines) + "\n\n"
-
-
-def lesson_table(lessons: list[Notebook]) -> str:
-    rows = ["| lesson | core minutes | with the exercises |", "| --- | --- | --- |"]
-    for lesson in lessons:
-        core = lesson.minutes.core if lesson.minutes else ""
-        whole = lesson.minutes.whole if lesson.minutes else ""
-        rows.append(f"| [{lesson.title}]({lesson.name}.ipynb) | {core} | {whole} |")
-    return "\n".join(rows) + "\n\n"
-
-
-def readme_picture() -> str:
-    """The first picture of the README, with its alt text."""
-    readme = (ROOT / "README.md").read_text("utf-8")
-    alt, path = re.findall(r"^!\[(.+?)\]\(notebooks/(\S+)\)$", readme, re.M)[0]
-    return f"![{alt}]({path})"
-
-
 def main_road(notebooks: Path = NOTEBOOKS) -> list[Notebook]:
     """The lessons without a letter."""
     return [Notebook(path) for path in sorted(notebooks.glob("[0-9][0-9]_*.ipynb"))]
-
-
-def front_page(target: Path, notebooks: Path) -> str:
-    """The words of pages/index.md, the lessons as a table, and the order of all pages."""
-    lessons = [Notebook(path) for path in sorted(notebooks.glob("*.ipynb"))]
-    words = (target / "index.md").read_text("utf-8")
-    words = words.replace("<!-- the README's picture -->", readme_picture())
-    parts = [words, "\n", lesson_table(lessons)]
-    parts.append(toctree("Lessons", [lesson.name for lesson in lessons]))
-    reference = sorted(target.glob("reference/*.md"), key=lambda page: page.stem != "course_map")
-    parts.append(toctree("Reference", [f"reference/{page.stem}" for page in reference]))
-    parts.append(toctree("Library (API)", [f"library/{room}" for room in ROOMS]))
-    parts.append(toctree("Exercises", [f"exercises/{lesson.name}" for lesson in lessons]))
-    solutions = sorted(target.glob("solutions/*.ipynb"))
-    parts.append(toctree("Solutions", [f"solutions/{page.stem}" for page in solutions]))
-    others = sorted(page.stem for page in PAGES.glob("*.md") if page.stem != "index")
-    parts.append(toctree("About", others))
-    decks = sorted(DECKS.glob("[0-9]*.md"))
-    if decks:  # last: their pages have no sidebar, so "next" must not lead there from a lesson
-        parts.append(toctree("Lectures", [f"lectures/{deck.stem}" for deck in decks]))
-    own = sorted(target.glob(f"{OWN_DECKS}/*.md"))
-    if own:
-        parts.append(toctree("My lectures", [f"{OWN_DECKS}/{deck.stem}" for deck in own]))
-    return "".join(parts)
 
 
 def library_page(room: str) -> str:
@@ -237,14 +212,38 @@ def prepare_sheets(target: Path, notebooks: Path) -> None:
             write(target / f"{lesson.name}{ending}.md", link_tags(link_stated(text)))
 
 
+def pages_in(target: Path, pattern: str) -> list[str]:
+    """The names of prepared pages, without their endings; orphans stand in no list."""
+    paths = [path for path in target.glob(pattern) if path.suffix in (".md", ".ipynb")]
+    paths = [path for path in paths if not path.read_text("utf-8").startswith(ORPHAN)]
+    return sorted(str(path.relative_to(target).with_suffix("")) for path in paths)
+
+
+def prepare_lists(target: Path) -> None:
+    """The pages that list others, as far as there are others."""
+    for name, (pattern, *_) in order.LISTS.items():
+        if pages := pages_in(target, pattern):
+            write(target / f"{name}.md", order.list_page(name, pages))
+    page = target / "reference" / "equations.md"
+    listed = page.read_text("utf-8")
+    chapters = CHAPTER.findall(listed)
+    write(page, f"{listed}\n{order.toctree(chapters, ':hidden:')}")
+
+
 def prepare(target: Path, notebooks: Path = NOTEBOOKS, own_decks: Path | None = None) -> None:
     """Fill the folder anew with what is in the folder of notebooks, and with one's own decks."""
     shutil.rmtree(target, ignore_errors=True)
     interactive = places()
+    lessons = [Notebook(path) for path in sorted(notebooks.glob("*.ipynb"))]
+    names = [lesson.name for lesson in lessons]
+    found = terms.treated(lessons)
     for path in sorted([*notebooks.glob("*.ipynb"), *notebooks.glob("solutions/*.ipynb")]):
         inside = path.relative_to(notebooks)
-        figures = interactive.get(str(inside.with_suffix("")), [])
-        write(target / inside, prepared_notebook(path, notebooks, figures))
+        page = str(inside.with_suffix(""))
+        figures = interactive.get(page, [])
+        sides = order.side_lessons(page, names) if page in order.main_road(names) else []
+        text = prepared_notebook(path, notebooks, figures, found.get(page, []), sides)
+        write(target / inside, text)
         copy(path, target / FILES / "notebooks" / inside)
     prepare_moved(target, notebooks)
     for path, markdown in reference_pages(notebooks).items():
@@ -264,4 +263,9 @@ def prepare(target: Path, notebooks: Path = NOTEBOOKS, own_decks: Path | None = 
     for room in ROOMS:
         write(target / "library" / f"{room}.md", library_page(room))
     prepare_sheets(target / "exercises", notebooks)
-    write(target / "index.md", front_page(target, notebooks))
+    prepare_lists(target)
+    there = pages_in(target, "**/*")
+    words = front.front_page(
+        (PAGES / "index.md").read_text("utf-8"), front.README.read_text("utf-8"), notebooks
+    )
+    write(target / "index.md", link_tags(words) + order.sidebar(names, there))

@@ -47,11 +47,16 @@ def searched(term: dict) -> str:
     return term.get("seen", term["en"])
 
 
-def first_lesson(term: dict, texts: dict[str, str]) -> str | None:
-    """The first lesson whose text has the term, with an ending or without."""
+def pattern(term: dict) -> re.Pattern:
+    """The term in a text, with an ending or without."""
     words = re.escape(searched(term)).replace(r"\ ", r"[\s-]+")
-    pattern = re.compile(rf"(?<![A-Za-z]){words}(?:s|es|d|ed|ing)?(?![A-Za-z])", re.I)
-    return next((number for number, text in texts.items() if pattern.search(text)), None)
+    return re.compile(rf"(?<![A-Za-z]){words}(?:s|es|d|ed|ing)?(?![A-Za-z])", re.I)
+
+
+def first_lesson(term: dict, texts: dict[str, str]) -> str | None:
+    """The first lesson whose text has the term."""
+    found = pattern(term)
+    return next((number for number, text in texts.items() if found.search(text)), None)
 
 
 def row(term: dict, texts: dict[str, str]) -> str:

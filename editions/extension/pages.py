@@ -1,14 +1,45 @@
 """What a page's template is told, and the files that are copied as they are."""
 
+from html import escape
 from pathlib import Path
 
+from docutils import nodes
+
+from editions import moved, order
 from editions.prepare import FILES
+
+PICTURE = "_images/hero.png"
 
 
 def tell(app, pagename, templatename, context, doctree):
     """The notebook that a page offers for download, if it is made from one."""
     made_from = Path(app.config.course_notebooks, f"{pagename}.ipynb")
     context["notebook"] = f"_static/notebooks/{pagename}.ipynb" if made_from.is_file() else ""
+    base = app.config.html_baseurl  # a shared link wants whole addresses, where one is known
+    context["picture"] = f"{base}{PICTURE}" if base else context["pathto"](PICTURE, 1)
+    context["description"] = description(doctree) if doctree else ""
+
+
+def description(doctree) -> str:
+    """The first paragraph, for a list of results or a link that somebody shares."""
+    first = next(doctree.findall(nodes.paragraph), None)
+    return " ".join(first.astext().split()) if first else ""
+
+
+def follow_the_road(app, pagename, templatename, context, doctree):
+    """Before and after a lesson is the main road, where the contents would say a side lesson."""
+    lessons = sorted(name for name in app.env.found_docs if order.LESSON.fullmatch(name))
+    lessons = [name for name in lessons if name not in moved.MOVED]
+    numbers = [name[:2] for name in order.main_road(lessons)]
+    if pagename in lessons and pagename[:2] in numbers:
+        before, after = order.neighbours(pagename, lessons)
+        context["prev"] = link(app, pagename, before)
+        context["next"] = link(app, pagename, after)
+
+
+def link(app, page: str, goal: str) -> dict[str, str]:
+    title = app.env.titles[goal].astext()
+    return {"link": app.builder.get_relative_uri(page, goal), "title": escape(title)}
 
 
 def copy_files(app, config):
@@ -18,3 +49,4 @@ def copy_files(app, config):
 def setup(app):
     app.connect("config-inited", copy_files)
     app.connect("html-page-context", tell)
+    app.connect("html-page-context", follow_the_road)

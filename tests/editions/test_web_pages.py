@@ -25,7 +25,7 @@ from tests.editions.site import (
 
 NOTEBOOKS = ROOT / "notebooks"
 COLD_KILOBYTES = 1000
-SET = re.compile(r'class="math[^"]*">(<span class="katex)?')
+SET = re.compile(r'class="math notranslate[^"]*">(<span class="katex)?')
 RAW = re.compile(r"\\(?:frac|begin|sqrt|mathrm)|\$\$|\*\*\[|\]\(#|:::|```|\{#|\{cell-start")
 
 

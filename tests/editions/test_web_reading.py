@@ -1,0 +1,138 @@
+"""What a stranger, a searcher and a reader with a phone meet: positions, sizes, first results."""
+
+import itertools
+import re
+
+import pytest
+
+from editions import front, order
+from tests.editions.conftest import ROOT
+from tests.editions.site import READY
+
+README = front.README.read_text("utf-8")
+LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+SMALLEST_CODE = 13.5  # pixels
+RELATED = re.compile(r'<a class="(next|prev)-page" href="([^"#]+)')
+META = re.compile(r'<meta (?:name|property)="(description|og:\w+)" content="([^"]+)">')
+RESULTS = (
+    "[...document.querySelectorAll('#search-results li a')].map((a) => a.getAttribute('href'))"
+)
+
+
+def related(site, page):
+    """{next: page, prev: page} as the foot of a page links them."""
+    return dict(RELATED.findall((site / f"{page}.html").read_text("utf-8")))
+
+
+@pytest.mark.parametrize("window", [(1280, 900, False), (360, 800, True)])
+def test_who_opens_the_first_page_sees_where_to_begin(tab, site, window):
+    width, height, phone = window
+    tab.size(width, height, phone).open((site / "index.html").as_uri(), READY)
+    box = tab.run("document.querySelector('a.begin').getBoundingClientRect().toJSON()")
+    assert box["bottom"] < height
+    link = tab.run("document.querySelector('a.begin').href")
+    assert link == (site / "00_why_normalize.html").as_uri()
+
+
+def test_the_first_page_has_a_card_for_each_question_of_the_readme(tab, site):
+    tab.open((site / "index.html").as_uri(), READY)
+    card = "{text: e.innerText, closed: [...e.querySelectorAll('details')].every((d) => !d.open)}"
+    cards = tab.run(f"[...document.querySelectorAll('ul.cards > li')].map((e) => ({card}))")
+    rows = [row for row in front.LESSON.findall(README) if not row[1]]
+    assert len(rows) == 9
+    for seen, (number, _, question, _, minutes, built) in zip(cards, rows, strict=True):
+        assert seen["closed"]
+        for words in (f"{number} · {question}", f"{minutes} minutes", built.split(",")[0]):
+            assert words in seen["text"]
+
+
+def test_a_shared_link_says_what_the_course_is_and_shows_its_picture(site):
+    said = dict(META.findall((site / "index.html").read_text("utf-8")))
+    assert said["description"] == said["og:description"] == front.description(README)
+    assert said["og:title"] == README.partition("\n")[0].removeprefix("# ")
+    assert (site / said["og:image"]).is_file()
+
+
+def test_next_and_previous_follow_the_main_road(site):
+    road = order.main_road(LESSONS)
+    for before, after in itertools.pairwise(road):
+        assert related(site, before)["next"] == f"{after}.html"
+        assert related(site, after)["prev"] == f"{before}.html"
+        for side in order.side_lessons(before, LESSONS):
+            assert related(site, side) == {"prev": f"{before}.html", "next": f"{after}.html"}
+    assert related(site, road[-1])["next"] == "reference/choose.html"
+
+
+def test_the_sidebar_shows_where_one_is_and_folds_the_rest(tab, site):
+    tab.size(1280, 700).open((site / "07a_published_speed.html").as_uri(), READY)
+    entry = "document.querySelector('.sidebar-tree .current-page > a').getBoundingClientRect()"
+    assert 0 < tab.run(f"{entry}.top") < 700
+    lessons = "[...document.querySelectorAll('.sidebar-tree > ul:first-of-type a')]"
+    shown = f"{lessons}.filter((a) => a.checkVisibility()).map((a) => a.getAttribute('href'))"
+    opened = order.side_lessons("07a_published_speed", LESSONS)
+    assert len(tab.run(shown)) == len(order.main_road(LESSONS)) + len(opened)
+
+
+# what is asked -> the page that has to come first, or its beginning
+SEARCHES = {
+    "EQ-LN": "reference/equations_layer_normalization",
+    "EQ-RMS-GRAD": "reference/equations_rms_normalization",
+    "welford": "07a_published_speed",
+    "running": "01_batch_norm",  # of "running statistics"
+    "RMSNorm": "03_rms_norm",
+    "weight decay": "03b_scale_decay_gain",
+    "QK-norm": "05a_logits",
+    "层归一化": "02_layer_norm",
+    "均方根归一化": "03_rms_norm",
+    "批归一化": "01_batch_norm",
+}
+
+
+def first_result(site):
+    def search(tab, asked):
+        tab.open((site / "search.html").as_uri() + f"?q={asked}", READY)
+        tab.wait("/finished|did not/.test(document.querySelector('.search-summary')?.innerText)")
+        return (tab.run(RESULTS) or [""])[0]
+
+    return search
+
+
+def test_a_search_finds_first_what_treats_it(chromium, site):
+    found = dict(zip(SEARCHES, chromium.map(first_result(site), SEARCHES), strict=True))
+    assert {asked: got for asked, got in found.items() if not got.startswith(SEARCHES[asked])} == {}
+
+
+CODE = """[...document.querySelectorAll("pre")].filter((e) => e.checkVisibility()).map((e) => ({
+  size: parseFloat(getComputedStyle(e).fontSize), text: e.innerText.slice(0, 60),
+  beyond: e.scrollWidth - e.clientWidth > 1, cut: e.classList.contains("cut"),
+  short: e.closest(".short, .traceback") !== null}))"""
+
+
+@pytest.mark.parametrize("width", [1280, 820, 360])
+def test_code_is_large_enough_and_what_is_cut_shows_it(tab, site, width):
+    tab.size(width, 800, phone=width < 900).open((site / "02_layer_norm.html").as_uri(), READY)
+    seen = tab.run(CODE)
+    assert [e["text"] for e in seen if e["size"] < SMALLEST_CODE] == []
+    assert [e["text"] for e in seen if e["beyond"] != e["cut"]] == []
+    assert [e["text"] for e in seen if e["short"] and e["beyond"]] == []
+    assert sum(e["short"] for e in seen) > 10
+    assert "import" not in seen[0]["text"]
+
+
+@pytest.mark.parametrize("page", ["choose", "claims"])
+def test_on_a_phone_a_row_of_a_wide_table_is_a_card(tab, site, page):
+    address = (site / "reference" / f"{page}.html").as_uri()
+    tab.size(360, 800, phone=True).open(address, READY)
+    cells = "[...document.querySelectorAll('table.wide td')]"
+    beyond = tab.run(f"{cells}.filter((e) => e.getBoundingClientRect().right > 361).length")
+    assert tab.run(f"{cells}.length") >= 40
+    assert beyond == 0
+    assert tab.run(f"{cells}.every((e) => e.dataset.column)")
+
+
+@pytest.mark.parametrize(("scheme", "changed"), [("light", False), ("dark", True)])
+def test_figures_are_dark_on_a_dark_page(tab, site, scheme, changed):
+    tab.media(prefers_color_scheme=scheme).open((site / "02_layer_norm.html").as_uri(), READY)
+    for figure in (".cell_output img", ".interactive"):
+        style = f"getComputedStyle(document.querySelector('{figure}')).filter"
+        assert (tab.run(style) != "none") == changed, figure
