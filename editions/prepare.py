@@ -168,11 +168,6 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
-def main_road(notebooks: Path = NOTEBOOKS) -> list[Notebook]:
-    """The lessons without a letter."""
-    return [Notebook(path) for path in sorted(notebooks.glob("[0-9][0-9]_*.ipynb"))]
-
-
 def library_page(room: str) -> str:
     """The public names of a room, as autodoc writes them of their docstrings."""
     title = [f"# {room}", "", f"`from normlib import {room}`", ""]
