@@ -3,10 +3,26 @@
 const katex = require(process.argv[2]);
 const lines = require("readline").createInterface({ input: process.stdin });
 
-// A page of HTML knows a formula without its name space; the LaTeX is kept where it is displayed.
+// Names that no style sheet knows.
+const UNSTYLED = /^(mord|mop|mbin|mrel|mopen|mclose|mpunct|minner|mtight)$/;
+
+function classes(_, names) {
+  const kept = names.split(" ").filter((name) => name && !UNSTYLED.test(name));
+  if (!kept.length) return "";
+  return kept.length === 1 ? ` class=${kept[0]}` : ` class="${kept.join(" ")}"`;
+}
+
+function style(_, declarations) {
+  return ` style=${declarations.replaceAll(/(?<=[:-])0\./g, ".")}`;
+}
+
+// HTML needs no name spaces and few quotes; the LaTeX is kept where it is displayed.
 function lighter(html, display) {
-  const short = html.replaceAll(' xmlns="http://www.w3.org/1998/Math/MathML"', "");
-  return display ? short : short.replace(/<annotation.*?<\/annotation>/s, "");
+  const short = html
+    .replaceAll(/ xmlns="[^"]*"/g, "")
+    .replaceAll(/ class="([^"]*)"(?=[ >])/g, classes)
+    .replaceAll(/ style="([^\s"'=<>`]+?);?"(?=[ >])/g, style);
+  return display ? short : short.replaceAll(/<annotation.*?<\/annotation>|<\/?semantics>/gs, "");
 }
 
 function answer({ latex, display }) {
