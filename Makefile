@@ -92,7 +92,7 @@ bench: environment
 
 # Both editions in headless Chromium; not a part of `make test`.
 test-editions: web
-	OMP_NUM_THREADS=1 $(PYTEST) -q tests/editions
+	OMP_NUM_THREADS=1 $(PYTEST) -q $(PARALLEL) tests/editions
 
 # All tests, also as on the other maker's CPU, then four more passes over all notebooks; over one:
 # make test-portable NOTEBOOKS=notebooks/03_rms_norm.ipynb

@@ -1,5 +1,6 @@
 """The tests of the editions in a browser: `make test-editions`. `make test` leaves them out."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from tools.browser import Browser, BrowserError, find_chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "build" / "web"
+COPIED = "02_layer_norm"
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -16,20 +18,34 @@ def pytest_ignore_collect(collection_path, config):
     return None if asked else True
 
 
-@pytest.fixture(scope="session")
-def site():
+def pytest_sessionstart(session):
+    """What is missing is said once, before any test."""
     if not (SITE / "index.html").is_file():
         pytest.exit("build/web is missing: `make test-editions` builds it first.", returncode=1)
+    try:
+        find_chromium()
+    except BrowserError as error:
+        pytest.exit(str(error), returncode=1)
+
+
+@pytest.fixture(scope="session")
+def site():
     return SITE
+
+
+@pytest.fixture(scope="module")
+def copied(site, tmp_path_factory):
+    """A folder with one deck and with what it needs, for tests that change them."""
+    folder = tmp_path_factory.mktemp("copied")
+    shutil.copytree(site / "_static", folder / "_static")
+    (folder / "lectures").mkdir()
+    shutil.copy(site / "lectures" / f"{COPIED}.html", folder / "lectures")
+    return folder
 
 
 @pytest.fixture(scope="session")
 def chromium():
-    try:
-        program = find_chromium()
-    except BrowserError as error:
-        pytest.exit(str(error), returncode=1)
-    with Browser(program) as browser:
+    with Browser(find_chromium()) as browser:
         yield browser
 
 

@@ -1,4 +1,4 @@
-"""Every page of the web edition visited once in each window; the tests read what was seen."""
+"""Every page of the web edition, loaded once; the tests read what was seen there."""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +17,6 @@ LICENCE = "CC BY 4.0: https://creativecommons.org/licenses/by/4.0/"
 
 # What a page says of itself. Words are looked at outside of code and of formulas.
 LOOK = r"""(() => {
-  const root = document.documentElement;
   const all = (selector, read) => [...document.querySelectorAll(selector)].map(read);
   const words = [];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -26,15 +25,8 @@ LOOK = r"""(() => {
     const skipped = text.parentElement.closest("pre, code, script, style, noscript, .katex");
     if (!skipped) words.push(text.data);
   }
-  const beyond = (element) => {
-    const box = element.getBoundingClientRect();
-    return box.width > 0 && box.right > innerWidth + 1 && !element.closest(
-      ".sidebar-drawer, .toc-drawer, pre, .table-wrapper, .katex, svg, .skip-to-content");
-  };
   return {
     words: words.join(" "),
-    wider: root.scrollWidth - root.clientWidth,
-    beyond: all("body *", (e) => e).filter(beyond).slice(0, 3).map((e) => e.outerHTML.slice(0, 90)),
     formulas: all("div.math annotation", (e) => e.textContent),
     pictures: all(".cell_output img", (e) => e.alt),
     broken: all("img", (e) => e).filter((e) => !e.naturalWidth).map((e) => e.src),
@@ -48,6 +40,18 @@ LOOK = r"""(() => {
   };
 })()""".replace("LICENCES", LICENCES)
 
+# What is wider than the window.
+TOO_WIDE = """(() => {
+  const root = document.documentElement;
+  const beyond = [...document.querySelectorAll("body *")].filter((element) => {
+    const box = element.getBoundingClientRect();
+    return box.width > 0 && box.right > innerWidth + 1 && !element.closest(
+      ".sidebar-drawer, .toc-drawer, pre, .table-wrapper, .katex, svg, .skip-to-content");
+  });
+  const page = root.scrollWidth > root.clientWidth ? ["the page"] : [];
+  return [...page, ...beyond.slice(0, 3).map((element) => element.outerHTML.slice(0, 90))];
+})()"""
+
 # What axe needs minutes for, and finds nothing in: the inner elements of formulas (screen readers
 # read MathML instead), and the thousandth keyword in the colour of the first.
 LIGHTEN = """(() => {
@@ -58,11 +62,18 @@ LIGHTEN = """(() => {
     else seen.add(span.className);
   }
 })()"""
-AXE = """axe.run({runOnly: %s, resultTypes: ["violations"]}).then((found) =>
+# The sidebar is the same on all pages: axe looks at it on these.
+WITH_SIDEBAR = ("index.html", "07a_published_speed.html")
+BUT_SIDEBAR = '{exclude: [".sidebar-drawer"]}'
+AXE = """axe.run(%s, {runOnly: %s, resultTypes: ["violations"]}).then((found) =>
   found.violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) =>
     v.id + ": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 120)).join(" | ")))"""
-EVERYTHING = AXE % '["wcag2a", "wcag2aa", "wcag21aa", "best-practice"]'
-CONTRAST = AXE % '{type: "rule", values: ["color-contrast"]}'
+EVERYTHING = '["wcag2a", "wcag2aa", "wcag21aa", "best-practice"]'
+CONTRAST = '{type: "rule", values: ["color-contrast"]}'
+
+# A colour on its way to the dark one has the contrast of neither.
+AT_ONCE = """document.head.insertAdjacentHTML(
+  "beforeend", "<style>* { transition: none !important }</style>")"""
 
 FENCE = re.compile(r"^```.*?^```", re.M | re.S)
 DISPLAYED = re.compile(r"^[> ]*\$\$\n?(.+?)\n?[> ]*\$\$", re.M | re.S)
@@ -72,9 +83,11 @@ DISPLAYED = re.compile(r"^[> ]*\$\$\n?(.+?)\n?[> ]*\$\$", re.M | re.S)
 class Visit:
     page: str
     seen: dict
+    too_wide: dict[str, list[str]]  # {desktop or phone: what is wider than its window}
     errors: list[str]
     outgoing: list[str]
     kilobytes: float
+    barriers: dict[str, list[str]]  # {light or dark: what axe finds}
 
 
 def pages(site: Path) -> list[str]:
@@ -92,14 +105,26 @@ def weight(requests: list[str]) -> float:
     return sum(path.stat().st_size for path in files if path.is_file()) / 1000
 
 
-def visitor(site: Path, window):
-    """A function that looks at one page in this window."""
+def barriers(tab, rules: str, where: str = "document") -> list[str]:
+    """What axe, whose script the page has, finds there."""
+    return tab.run(AXE % (where, rules))
+
+
+def visitor(site: Path, axe: str):
+    """A function that looks at one page: on a desktop, on a phone, and with axe's eyes."""
 
     def visit(tab, page: str) -> Visit:
-        width, height, phone = window
-        tab.size(width, height, phone).open((site / page).as_uri(), READY)
+        tab.media(prefers_color_scheme="light").size(*DESKTOP).open((site / page).as_uri(), READY)
         seen = tab.run(LOOK)
-        return Visit(page, seen, tab.errors, tab.outgoing(), weight(tab.requests))
+        too_wide = {"desktop": tab.run(TOO_WIDE), "phone": tab.size(*PHONE).run(TOO_WIDE)}
+        met = [list(tab.errors), tab.outgoing(), weight(tab.requests)]
+        # last: axe asks for the style sheets, which a page from file:// may not
+        tab.size(*DESKTOP).run(f"{LIGHTEN}; {AT_ONCE}; {axe}; 0")
+        where = "document" if page in WITH_SIDEBAR else BUT_SIDEBAR
+        found = {"light": barriers(tab, EVERYTHING, where)}
+        tab.media(prefers_color_scheme="dark")
+        found["dark"] = barriers(tab, CONTRAST, where)
+        return Visit(page, seen, too_wide, *met, found)
 
     return visit
 

@@ -1,12 +1,14 @@
 """Every slide of every deck, as it is seen in a room: at its own size, with all its steps shown."""
 
 import json
+from dataclasses import dataclass
 from urllib.parse import quote
 
 import pytest
 
 from editions.slide import SIZE
-from tests.editions.site import EVERYTHING, LICENCE, LICENCES, READY
+from tests.editions.conftest import COPIED
+from tests.editions.site import EVERYTHING, LICENCE, LICENCES, LIGHTEN, READY, barriers
 
 SMALLEST = 18  # pixels
 IN_CHARTS = 22
@@ -54,26 +56,29 @@ LOOK = r"""((number) => {
 })""".replace("SMALLEST", str(SMALLEST)).replace("IN_CHARTS", str(IN_CHARTS))
 
 
-def looks(tab, deck, axe, first=None):
-    """{slide: what is wrong with it}, for all or the first ones; what is wrong with the page."""
+LINKS = "[...document.querySelectorAll('a.cell')].map((link) => link.href)"
+
+
+@dataclass
+class Visit:
+    slides: dict[int, dict]  # {number: what is wrong with it}
+    page: list[str]  # what is wrong with the page
+    links: list[str]  # to the lesson's cells
+    licence: list[str]  # on the last slide
+
+
+def look(tab, deck, axe, first=None):
+    """All slides of a deck, or the first ones, in one load of the page."""
     tab.size(*SIZE).open(deck.as_uri(), READY)
-    slides = range(first or tab.run("Reveal.getTotalSlides()"))
-    seen = {number + 1: tab.run(f"{LOOK}({number})") for number in slides}
-    page = [*tab.errors, *tab.outgoing()]
-    tab.run(f"{axe}; 0")
-    for number in slides:  # last: axe asks for the style sheets, which a page from file:// may not
+    numbers = range(first or tab.run("Reveal.getTotalSlides()"))
+    slides = {number + 1: tab.run(f"{LOOK}({number})") for number in numbers}
+    licence = tab.run(f"{LICENCES}(Reveal.getSlides().at(-1))")
+    seen = Visit(slides, [*tab.errors, *tab.outgoing()], tab.run(LINKS), licence)
+    tab.run(f"{LIGHTEN}; {axe}; 0")
+    for number in numbers:  # last: axe asks for the style sheets, which a page from file:// may not
         tab.run(f"Reveal.slide({number}, 0, 99)")
-        seen[number + 1]["axe"] = tab.run(EVERYTHING)
-    return {"page": page, **seen}
-
-
-def faults(seen):
-    """What was found, without the slides where nothing was."""
-    named = {slide: kinds for slide, kinds in seen.items() if kinds}
-    for slide, kinds in named.items():
-        if slide != "page":
-            named[slide] = {kind: found for kind, found in kinds.items() if found}
-    return {slide: kinds for slide, kinds in named.items() if kinds}
+        slides[number + 1]["axe"] = barriers(tab, EVERYTHING)
+    return seen
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +88,18 @@ def decks(site):
     return found
 
 
-def test_every_slide_fits_is_readable_and_open_to_all(chromium, decks, axe):
-    seen = chromium.map(lambda tab, deck: faults(looks(tab, deck, axe)), decks)
-    named = {deck.stem: found for deck, found in zip(decks, seen, strict=True) if found}
-    assert named == {}
+@pytest.fixture(scope="module")
+def visits(chromium, decks, axe):
+    """{deck: what was seen of it}."""
+    seen = chromium.map(lambda tab, deck: look(tab, deck, axe), decks)
+    return {deck.stem: visit for deck, visit in zip(decks, seen, strict=True)}
+
+
+def test_every_slide_fits_is_readable_and_open_to_all(visits):
+    for deck, visit in visits.items():
+        assert visit.page == [], deck
+        for number, kinds in visit.slides.items():
+            assert {kind: found for kind, found in kinds.items() if found} == {}, (deck, number)
 
 
 PLANTED = {
@@ -107,31 +120,33 @@ PLANTED = {
 }
 
 
-@pytest.fixture
-def planted_deck(decks):
-    """A function that writes a deck whose first slide ends with this markup."""
-    path = decks[0].with_name("planted.html")
-
-    def plant(markup):
-        html = decks[0].read_text("utf-8")
-        path.write_text(html.replace("<aside", f"{markup}<aside", 1), "utf-8")
-        return path
-
-    yield plant
-    path.unlink()
+ELSEWHERE = '<img src="https://example.org/x.png" alt="x">'
 
 
-@pytest.mark.parametrize("planted", PLANTED)
-def test_a_planted_fault_is_seen(tab, planted_deck, axe, planted):
-    markup, kind = PLANTED[planted]
-    seen = looks(tab, planted_deck(markup), axe, first=2)
-    assert seen[1][kind]
-    assert not seen[2][kind]
+@pytest.fixture(scope="module")
+def planted(chromium, copied, axe):
+    """What is seen of a deck whose first slides have one of these faults each."""
+    deck = copied / "lectures" / "planted.html"
+    markups = [markup for markup, _ in PLANTED.values()] + [ELSEWHERE]
+    parts = (copied / "lectures" / f"{COPIED}.html").read_text("utf-8").split("<aside")
+    assert len(parts) > len(markups) + 1
+    for place, markup in enumerate(markups):
+        parts[place] += markup
+    deck.write_text("<aside".join(parts), "utf-8")
+    with chromium.tab() as tab:
+        return look(tab, deck, axe, first=len(markups) + 1)
 
 
-def test_a_picture_of_the_web_is_seen(tab, planted_deck, axe):
-    seen = looks(tab, planted_deck('<img src="https://example.org/x.png" alt="x">'), axe, first=1)
-    assert any("example.org" in address for address in seen["page"])
+@pytest.mark.parametrize("fault", PLANTED)
+def test_a_planted_fault_is_seen(planted, fault):
+    number = list(PLANTED).index(fault) + 1
+    _, kind = PLANTED[fault]
+    assert planted.slides[number][kind]
+    assert not planted.slides[len(planted.slides)][kind]
+
+
+def test_a_picture_of_the_web_is_seen(planted):
+    assert any("example.org" in address for address in planted.page)
 
 
 def test_a_deck_is_shown_with_the_keyboard_alone(tab, decks):
@@ -185,19 +200,15 @@ def test_the_speakers_window_has_notes_clock_and_pace(chromium, tab, decks):
         assert not speaker.errors
 
 
-def test_a_slide_leads_to_its_cell_on_the_page_and_in_a_running_lab(tab, decks, site):
-    links = "[...document.querySelectorAll('a.cell')].map((link) => link.href)"
-    for deck in decks:
-        lesson = deck.stem.split("--")[0]
+def test_a_slide_leads_to_its_cell_on_the_page(visits, site):
+    for deck, visit in visits.items():
+        lesson = deck.split("--")[0]
         page = (site / f"{lesson}.html").read_text("utf-8")
-        tab.open(deck.as_uri(), READY)
-        for link in tab.run(links):
+        assert visit.links
+        for link in visit.links:
             address, _, anchor = link.partition("#")
             assert address == (site / f"{lesson}.html").as_uri()
             assert f'id="{anchor}"' in page
-        tab.open(f"{deck.as_uri()}?lab=http://localhost:8888", READY)
-        first = tab.run(links)[0]
-        assert first.startswith(f"http://localhost:8888/lab/tree/my/{lesson}.ipynb#cell-id=")
 
 
 REFUSED = [
@@ -211,12 +222,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("address", REFUSED)
-def test_only_the_address_of_a_lab_is_taken_as_one(tab, decks, address):
-    links = "[...document.querySelectorAll('a.cell')].map((link) => link.href)"
-    tab.open(decks[0].as_uri(), READY)
-    to_pages = tab.run(links)
+def test_only_the_address_of_a_lab_is_taken_as_one(tab, decks, visits, address):
     tab.open(f"{decks[0].as_uri()}?lab={quote(address)}", READY)
-    assert tab.run(links) == to_pages
+    assert tab.run(LINKS) == visits[decks[0].stem].links
     assert tab.errors == [
         f"?lab={address} is no address of a lab: it begins with http:// or https://"
     ]
@@ -231,8 +239,5 @@ def test_the_address_of_a_lab_may_have_a_folder_and_end_in_a_slash(tab, decks, a
     assert tab.errors == []
 
 
-def test_the_last_slide_says_under_which_licence_the_deck_is(tab, decks):
-    for deck in decks:
-        tab.open(deck.as_uri(), READY)
-        tab.run("Reveal.slide(Reveal.getTotalSlides() - 1)")
-        assert tab.run(f"{LICENCES}(Reveal.getCurrentSlide())") == [LICENCE], deck.stem
+def test_the_last_slide_says_under_which_licence_the_deck_is(visits):
+    assert {visit.licence == [LICENCE] for visit in visits.values()} == {True}

@@ -112,7 +112,7 @@ def test_no_markup_is_left_in_the_words(entries):
 def test_a_source_link_leads_to_the_code(entries, site):
     for name in public():
         page, _, anchor = entries[name]["source"].partition("#")
-        text = (site / page.partition("/web/")[2]).read_text("utf-8")
+        text = (site / page.removeprefix(f"{site.as_uri()}/")).read_text("utf-8")
         assert f'id="{anchor}"' in text, name
         assert anchor == name.rpartition(".")[2]
 

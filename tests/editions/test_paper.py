@@ -10,7 +10,7 @@ import pytest
 from PIL import Image, ImageFilter
 
 from editions.slide import SIZE
-from tests.editions.conftest import ROOT
+from tests.editions.conftest import COPIED, ROOT
 from tests.editions.paper import Paper, difference, edges, is_white, ruled, squeezed
 from tests.editions.site import READY
 from tools import lectures
@@ -176,7 +176,6 @@ def test_slides_handouts_and_scripts_are_printed_whole(printed, promised):
     assert faults == {}
 
 
-DECK = "02_layer_norm"
 SLIDES = "_static/deck/deck.css"
 PAPER = "_static/deck/paper.css"
 LAYOUT = "_static/deck/paper.js"
@@ -206,16 +205,6 @@ INSTEAD = {
 }
 
 
-@pytest.fixture(scope="module")
-def copied(site, tmp_path_factory):
-    """A folder with one deck, and with what it needs."""
-    folder = tmp_path_factory.mktemp("copied")
-    shutil.copytree(site / "_static", folder / "_static")
-    (folder / "lectures").mkdir()
-    shutil.copy(site / "lectures" / f"{DECK}.html", folder / "lectures")
-    return folder
-
-
 @pytest.mark.parametrize("fault", PLANTED)
 def test_a_planted_fault_is_seen_on_paper(tab, copied, promised, tmp_path, fault):
     ending, name, pattern, seen = PLANTED[fault]
@@ -225,11 +214,11 @@ def test_a_planted_fault_is_seen_on_paper(tab, copied, promised, tmp_path, fault
     assert count == 1
     try:
         path.write_text(wrong, "utf-8")
-        deck = copied / "lectures" / f"{DECK}.html"
+        deck = copied / "lectures" / f"{COPIED}.html"
         printed = lectures.print_deck(tab, deck, ending, tmp_path)
     finally:
         path.write_text(right, "utf-8")
-    found = faults_of(printed, promised[DECK], ending)
+    found = faults_of(printed, promised[COPIED], ending)
     assert any(seen in fault for fault in found), found
 
 
@@ -240,7 +229,7 @@ def test_a_deck_prints_the_same_twice(copied, tmp_path):
 
 
 def test_a_deck_that_is_open_for_the_room_says_how_it_is_printed(tab, site, tmp_path):
-    tab.size(*SIZE).open((site / "lectures" / f"{DECK}.html").as_uri(), READY)
+    tab.size(*SIZE).open((site / "lectures" / f"{COPIED}.html").as_uri(), READY)
     tab.pdf(tmp_path / "deck.pdf")
     with Paper(tmp_path / "deck.pdf") as paper:
         assert len(paper) == 1

@@ -82,13 +82,6 @@ def test_a_link_to_a_cell_opens_the_folds_around_it(tab, site):
     assert tab.run("document.querySelectorAll('details.fold[open]').length") == 1
 
 
-def test_everything_is_open_on_paper(lesson, tmp_path):
-    assert lesson.run("document.querySelectorAll('details:not([open])').length") > 5
-    lesson.pdf(tmp_path / "lesson.pdf")
-    assert lesson.run("document.querySelectorAll('details:not([open])').length") == 0
-    assert (tmp_path / "lesson.pdf").stat().st_size > 100_000
-
-
 def test_the_notebook_to_download_is_the_notebook(lesson, site):
     link = lesson.run("document.querySelector('.page-tools a[download]').href")
     path = site / "_static" / "notebooks" / f"{LESSON}.ipynb"

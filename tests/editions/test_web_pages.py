@@ -1,4 +1,4 @@
-"""Every page of the web edition, in a desktop's and in a phone's window."""
+"""Every page of the web edition: its links, formulas, pictures, widths and barriers."""
 
 import re
 from urllib.parse import unquote, urldefrag, urlparse
@@ -8,13 +8,7 @@ import pytest
 from editions import moved, predictions, prepare
 from tests.editions.conftest import ROOT
 from tests.editions.site import (
-    CONTRAST,
-    DESKTOP,
-    EVERYTHING,
     LICENCE,
-    LIGHTEN,
-    PHONE,
-    READY,
     displayed_formulas,
     is_deck,
     notebook_of,
@@ -25,7 +19,7 @@ from tests.editions.site import (
 
 NOTEBOOKS = ROOT / "notebooks"
 COLD_KILOBYTES = 1000
-SET = re.compile(r'class="math notranslate[^"]*">(<span class="katex)?')
+SET = re.compile(r'class="math notranslate[^"]*">(<span class=katex)?')
 RAW = re.compile(r"\\(?:frac|begin|sqrt|mathrm)|\$\$|\*\*\[|\]\(#|:::|```|\{#|\{cell-start")
 
 
@@ -35,19 +29,14 @@ def web_pages(site):
 
 
 @pytest.fixture(scope="module")
-def desktop(chromium, site, web_pages):
-    return chromium.map(visitor(site, DESKTOP), web_pages)
+def visits(chromium, site, web_pages, axe):
+    return chromium.map(visitor(site, axe), web_pages)
 
 
 @pytest.fixture(scope="module")
-def phone(chromium, site, web_pages):
-    return chromium.map(visitor(site, PHONE), web_pages)
-
-
-@pytest.fixture(scope="module")
-def lessons(desktop):
+def lessons(visits):
     """The pages that are made from notebooks, each with its notebook."""
-    made = [(visit, notebook_of(visit.page, NOTEBOOKS)) for visit in desktop]
+    made = [(visit, notebook_of(visit.page, NOTEBOOKS)) for visit in visits]
     return [(visit, notebook) for visit, notebook in made if notebook]
 
 
@@ -65,8 +54,8 @@ def test_every_notebook_and_reference_page_is_a_page(site):
     assert [str(page) for page in wanted if not (site / page).is_file()] == []
 
 
-def test_the_address_of_a_lesson_that_is_gone_leads_to_where_its_subject_is(site, desktop):
-    links = {visit.page: visit.seen["links"] for visit in desktop}
+def test_the_address_of_a_lesson_that_is_gone_leads_to_where_its_subject_is(site, visits):
+    links = {visit.page: visit.seen["links"] for visit in visits}
     for old in moved.MOVED:
         for new in moved.goals(old, NOTEBOOKS):
             for folder in ("", "solutions/"):
@@ -74,16 +63,14 @@ def test_the_address_of_a_lesson_that_is_gone_leads_to_where_its_subject_is(site
                 assert wanted in links[f"{folder}{old}.html"], old
 
 
-def test_nothing_fails_and_nothing_leaves_the_machine(desktop, phone):
-    visits = [*desktop, *phone]
+def test_nothing_fails_and_nothing_leaves_the_machine(visits):
     assert every(visits, lambda visit: visit.errors) == {}
     assert every(visits, lambda visit: visit.outgoing) == {}
 
 
-def test_no_page_is_wider_than_its_window(desktop, phone):
-    visits = [*desktop, *phone]
-    assert every(visits, lambda visit: visit.seen["wider"]) == {}
-    assert every(visits, lambda visit: visit.seen["beyond"]) == {}
+@pytest.mark.parametrize("window", ["desktop", "phone"])
+def test_no_page_is_wider_than_its_window(visits, window):
+    assert every(visits, lambda visit: visit.too_wide[window]) == {}
 
 
 def test_every_formula_is_set_before_a_script_runs(site, web_pages):
@@ -103,8 +90,8 @@ def test_the_displayed_formulas_are_those_of_the_notebook(lessons):
     assert different == {}
 
 
-def test_no_markup_is_left_in_the_words(desktop):
-    assert every(desktop, lambda visit: RAW.findall(visit.seen["words"])) == {}
+def test_no_markup_is_left_in_the_words(visits):
+    assert every(visits, lambda visit: RAW.findall(visit.seen["words"])) == {}
 
 
 def test_pictures_have_the_alt_texts_of_the_notebook(lessons):
@@ -116,10 +103,10 @@ def test_pictures_have_the_alt_texts_of_the_notebook(lessons):
     assert count > 30
 
 
-def test_pictures_are_shown_named_and_said_once(desktop):
-    assert every(desktop, lambda visit: visit.seen["broken"]) == {}
-    assert every(desktop, lambda visit: visit.seen["nameless"]) == {}
-    assert every(desktop, lambda visit: visit.seen["twiceSaid"]) == {}
+def test_pictures_are_shown_named_and_said_once(visits):
+    assert every(visits, lambda visit: visit.seen["broken"]) == {}
+    assert every(visits, lambda visit: visit.seen["nameless"]) == {}
+    assert every(visits, lambda visit: visit.seen["twiceSaid"]) == {}
 
 
 def test_every_cell_has_its_anchor_once(lessons):
@@ -129,16 +116,16 @@ def test_every_cell_has_its_anchor_once(lessons):
         assert sorted(set(anchors) - inserted) == sorted(f"cell-{name}" for name in notebook.cells)
 
 
-def test_no_id_twice(desktop):
+def test_no_id_twice(visits):
     def twice(visit):
         ids = visit.seen["ids"]
         return {name for name in ids if ids.count(name) > 1}
 
-    assert every(desktop, twice) == {}
+    assert every(visits, twice) == {}
 
 
-def test_every_link_has_its_target(site, desktop):
-    ids = {(site / visit.page).as_uri(): set(visit.seen["ids"]) for visit in desktop}
+def test_every_link_has_its_target(site, visits):
+    ids = {(site / visit.page).as_uri(): set(visit.seen["ids"]) for visit in visits}
 
     def dead(visit):
         faults = []
@@ -153,7 +140,7 @@ def test_every_link_has_its_target(site, desktop):
                     faults.append(link)
         return faults
 
-    assert every(desktop, dead) == {}
+    assert every(visits, dead) == {}
 
 
 def test_answers_and_drawing_code_are_folded(lessons):
@@ -169,26 +156,19 @@ def test_answers_and_drawing_code_are_folded(lessons):
     assert found > 100
 
 
-def test_every_page_says_under_which_licence_it_is(desktop):
-    assert every(desktop, lambda visit: visit.seen["licences"] != [LICENCE]) == {}
+def test_every_page_says_under_which_licence_it_is(visits):
+    assert every(visits, lambda visit: visit.seen["licences"] != [LICENCE]) == {}
     name, _, address = LICENCE.partition(": ")
     text = (ROOT / "LICENSE-TEXT.md").read_text("utf-8")
     assert f"({name})" in text
     assert f"<{address}" in text
 
 
-def test_a_cold_page_is_small(desktop):
-    heavy = every(desktop, lambda visit: max(0, round(visit.kilobytes - COLD_KILOBYTES)))
+def test_a_cold_page_is_small(visits):
+    heavy = every(visits, lambda visit: max(0, round(visit.kilobytes - COLD_KILOBYTES)))
     assert heavy == {}, "kilobytes too many"
 
 
-@pytest.mark.parametrize(("scheme", "rules"), [("light", EVERYTHING), ("dark", CONTRAST)])
-def test_axe_finds_nothing_serious(chromium, site, web_pages, axe, scheme, rules):
-    def visit(tab, page):
-        tab.size(1280, 900).media(prefers_color_scheme=scheme).open((site / page).as_uri(), READY)
-        tab.run(LIGHTEN)
-        tab.run(f"{axe}; 0")
-        return tab.run(rules)
-
-    found = zip(web_pages, chromium.map(visit, web_pages), strict=True)
-    assert {page: faults for page, faults in found if faults} == {}
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(visits, scheme):
+    assert every(visits, lambda visit: visit.barriers[scheme]) == {}
