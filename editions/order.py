@@ -12,7 +12,13 @@ GROUPS = {  # caption in the sidebar -> pages; a page that no group names stops 
         "reference/glossary",
         "reference/course_map",
     ],
-    "Sources": ["reference/sources", "reference/claims", "reference/reported", "reference/errata"],
+    "Sources": [
+        "reference/sources",
+        "reference/bibliography",
+        "reference/claims",
+        "reference/reported",
+        "reference/errata",
+    ],
     "For print and for a room": [
         "exercises",
         "derivations",
