@@ -79,6 +79,15 @@ CONSTANTS = {
     "square first, then add: you square the sum.": lambda x: (
         x.sum(-1, keepdim=True).square() - x.square()
     ),
+    "take no root: the total of the squares, less the own square.": lambda x: (
+        _total(x).sqrt() - x.square()
+    ),
+    "rho is a root: D rho^2 is the total, not D rho.": lambda x: (
+        x.shape[-1] * (_total(x) / x.shape[-1]).sqrt() - x.square()
+    ),
+    "RMSNorm takes no mean off: D times the mean square, not times the variance.": lambda x: (
+        x.shape[-1] * x.var(-1, correction=0, keepdim=True) - x.square()
+    ),
     "take no root, neither of the total nor of the own square.": lambda x: _total(x).sqrt() - x,
     "eps is 0 in this exercise: leave D eps out.": lambda x: _others(x) + 1e-5 * x.shape[-1],
     "eps is 0 in this exercise: leave D * 1e-6 out.": lambda x: _others(x) + 1e-6 * x.shape[-1],
@@ -199,6 +208,9 @@ DLOG = {
     "log_c has shape (1,), and so has its gradient.": lambda dy, x, c, s: (
         _by_c(dy, x, c, s) * c
     ).sum(),
+    "one factor c too many: dc/dlog_c = c multiplies once.": lambda *case: (
+        _sum(_by_c(*case)) * case[2].square()
+    ),
     "x is missing: the derivative of x (x^2 + c)^(-1/2) in c keeps x.": lambda dy, x, c, s: (
         _sum(_by_c(dy, x, c, s) / x) * c
     ),
@@ -246,6 +258,9 @@ WHOLES = {
     ),
     "tanh has the slope 1 - tanh^2; 1/(1 + u^2) belongs to another function.": lambda x, d, c: (
         d**0.5 * torch.tanh(x / c**0.5)
+    ),
+    "the slope is right, but this curve jumps at 0, and is not 0 there.": lambda x, d, c: (
+        -(d**0.5) * torch.atan(c**0.5 / x)
     ),
     "the tangent is the inverse; its slope is 1 + tan^2.": lambda x, d, c: (
         d**0.5 * torch.tan(x / c**0.5)

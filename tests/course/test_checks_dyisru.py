@@ -57,6 +57,15 @@ CONSTANTS = {
     "D less own": (lambda x: x.shape[-1] - x.square(), "not D"),
     "square of sum": (lambda x: x.sum(-1, keepdim=True) ** 2 - x**2, "square first"),
     "roots": (lambda x: total(x).sqrt() - x, "take no root, neither"),
+    "norm": (lambda x: x.norm(dim=-1, keepdim=True) - x.square(), "the total of the squares"),
+    "D rho": (
+        lambda x: x.shape[-1] * x.square().mean(-1, keepdim=True).sqrt() - x.square(),
+        "not D rho",
+    ),
+    "variance": (
+        lambda x: x.shape[-1] * x.var(-1, correction=0, keepdim=True) - x.square(),
+        "not times the variance",
+    ),
     "eps": (lambda x: others(x) + 1e-5 * x.shape[-1], "leave D eps out"),
     "small eps": (lambda x: others(x) + 1e-6 * x.shape[-1], "D * 1e-6"),
     "in place": (c_in_place, "changed in place"),
@@ -164,6 +173,7 @@ BACKWARDS = {
     "dc": (backward(dlog=lambda *a: one(by_c(*a))), "one factor is left"),
     "dc/c": (backward(dlog=lambda *a: one(by_c(*a)) / a[2]), "multiplies"),
     "sign": (backward(dlog=lambda *a: -one(by_c(*a)) * a[2]), "the sign is lost: a larger c"),
+    "c twice": (backward(dlog=lambda *a: one(by_c(*a)) * a[2] ** 2), "multiplies once"),
     "sign and c": (backward(dlog=lambda *a: -one(by_c(*a))), "the sign is lost, and"),
     "no 1/2": (backward(dlog=lambda *a: 2 * one(by_c(*a)) * a[2]), "the 1/2 of the root"),
     "no sum": (backward(dlog=lambda *a: by_c(*a) * a[2]), "sum over all rows"),
@@ -210,6 +220,7 @@ WHOLES = {
     "step 1": (lambda x, d, c: d**0.5 * x / (x * x + c) ** 0.5, "step 1's curve"),
     "tanh": (of_root(torch.tanh), "tanh has the slope"),
     "tangent": (of_root(torch.tan), "the tangent is the inverse"),
+    "jump": (lambda x, d, c: -(d**0.5) * torch.atan(c**0.5 / x), "jumps at 0"),
     "arsinh": (of_root(torch.asinh), "with a root"),
     "logarithm": (
         lambda x, d, c: (d * c) ** 0.5 * ((x * x + c) / c).log(),

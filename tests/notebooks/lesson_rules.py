@@ -1,6 +1,7 @@
 """What must hold of a lesson and of its solutions, beside the rules for every notebook."""
 
 import ast
+import dis
 import re
 from pathlib import Path
 
@@ -74,6 +75,25 @@ def exercises_with_checks(notebook):
             yield (
                 f"{following.id}: the stored verdict is '[ ] … not attempted yet': restore the stub"
             )
+
+
+@rule("lesson")
+def answers_keep_their_names(notebook):
+    """No other cell gives the name of an answer away: a cell below may call the reader's own."""
+    for _, stub, following in exercises(notebook):
+        if following is None:
+            continue
+        asked = {node.id for node in ast.walk(parsed(following)) if isinstance(node, ast.Name)}
+        answers = bound(stub) & asked
+        for cell in notebook.code:
+            for name in sorted(bound(cell) & answers if cell is not stub else ()):
+                yield f"{cell.id}: {name} is the answer of {stub.id}: take another name"
+
+
+def bound(cell) -> set[str]:
+    """The names that a cell leaves: by =, def, import, and by a loop."""
+    steps = dis.get_instructions(compile(parsed(cell), cell.id, "exec"))
+    return {step.argval for step in steps if step.opname == "STORE_NAME"}
 
 
 @rule("lesson", "solutions")

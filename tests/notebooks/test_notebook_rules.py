@@ -58,13 +58,11 @@ def lesson():
         new_code_cell("print(1 / 8)", id="print", outputs=[prints("0.125\n")]),
         new_code_cell("figures.show(figure, alt=alt)", id="figure", outputs=[picture()]),
     ]
-    for number in (1, 2, 3):
-        cells.append(
-            new_code_cell("def answer(x):\n    raise NotImplementedError", id=f"ex{number}-stub")
-        )
-        cells.append(
-            new_code_cell("check.answer(answer)", id=f"ex{number}-check", outputs=[prints(VERDICT)])
-        )
+    for name in ("ex1", "ex2", "ex3"):
+        stub = f"def answer_{name}(x):\n    raise NotImplementedError"
+        asked = f"check.{name}(answer_{name})"
+        cells.append(new_code_cell(stub, id=f"{name}-stub"))
+        cells.append(new_code_cell(asked, id=f"{name}-check", outputs=[prints(VERDICT)]))
     cells += [text("remember", "## 9. What to remember"), text("sources", "## 10. Sources")]
     for count, cell in enumerate((cell for cell in cells if cell.cell_type == "code"), 1):
         cell.execution_count = count
@@ -206,6 +204,10 @@ FAULTS = [  # (the rule, the fault)
     ("exercises_with_checks", source("ex1-check", "answer(1)")),
     ("exercises_with_checks", output("ex1-check", prints("[ok] Exercise"))),
     ("exercises_with_checks", tag("ex1-stub", "hide-input")),
+    (
+        "answers_keep_their_names",
+        source("draw", "for answer_ex2 in (1, 2):\n    print(answer_ex2)"),
+    ),
     *(("asserts_something", source("draw", line)) for line in ASSERTING_NOTHING),
     *(("seeded", source("draw", line)) for line in UNSEEDED),
     ("predictions_are_answered", behind(ASKED)),
