@@ -13,6 +13,7 @@ SHOWN = [
     "00_why_normalize",
     "01_batch_norm",
     "02_layer_norm",
+    "03_rms_norm",
     "04_gradient_derivation",
     "05_dyt",
     "06_dyisru",

@@ -759,6 +759,12 @@ def layer_with_a_shortcut(draw):
     return {"h": h, "F()": torch.tanh, "h_next": h + h.tanh()}
 
 
+@lines("lectures/03 Why the mean hurts: a product")
+def row_and_column(draw):
+    weights = draw(D)
+    return {"h": draw(D), "W": weights, "m": weights.mean()}
+
+
 @lines("lectures/05 Two exercises for the room")
 def paper_form_of_a_norm(draw):
     """A DyT at 0 has the slope of the norm, 1/2, and far out its height, 4."""
