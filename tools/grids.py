@@ -479,7 +479,8 @@ for name, rate in (("lowest", 1e-3), ("low", 3e-3), ("high", 3e-2), ("highest", 
     GRIDS[f"swaps_{name}"] = swaps(rate)
 
 # Lesson 04: lesson 03's net with RMSNorm's own gradient and with the published one, for gains that
-# start at 1, from 0.5 to 2.5 and from 1 to 5; with r held still, and without the part along x
+# start at 1, from 0.5 to 2.5 and from 1 to 5; with r held still, and without the part along x.
+# Its controls: the right gradient with that part added, and gains below 1
 LINES = [
     "rms_norm",
     "published",
@@ -508,6 +509,8 @@ def lines(
 
 FAR = [*LINES[:2], *LINES[4:6]]  # gains of 1, and those that are farthest from it
 GRIDS["published"] = lines({}, 100, [1e-2, 1e-1, 3e-1, 1.0], STARTS_A_RATE, LINES)
+CONTROLS = ["added_to_5", "rms_norm_to_0.8", "published_to_0.8"]
+GRIDS["published_controls"] = lines({}, 100, [1e-1, 3e-1], STARTS_A_RATE, CONTROLS)
 GRIDS["published_wide"] = lines({"width": 128}, 100, [1e-1, 3e-1], FIVE, FAR)
 GRIDS["published_long"] = lines({}, 400, [1e-1], FIVE, FAR)
 GRIDS["published_adam"] = lines({}, 100, [1e-3, 3e-3, 1e-2], FIVE, FAR, "adam")

@@ -65,6 +65,21 @@ def path_1_without_the_gain(dy, x, weight, eps):
     return g, dr, dx + (dy - g) / (mean(x.square()) + eps).sqrt()
 
 
+def with_another_width(width: Callable) -> Callable:
+    """D taken from the weight, which may have more axes than one."""
+
+    def slip(dy, x, weight, eps):
+        def at_x(g, dr, x, r):
+            return g / r + dr * x / (width(weight) * r)
+
+        return three_gradients(dy, x, weight, eps, dx=at_x)
+
+    return slip
+
+
+OF_THE_WEIGHT = "dx: D is x.shape[-1]; the {} of weight is D only while it has a single axis."
+
+
 WALK = {
     "the order is g, dr, dx: from right to left.": in_another_order,
     "g: the gain is missing; what reaches xhat is w dy.": node_slip(g=lambda dy, w: dy),
@@ -89,6 +104,9 @@ WALK = {
     "dr: a sum over the entries, not their mean; 1/D comes later, from the mean square.": node_slip(
         dr=lambda g, x, r: -mean(g * x) / r**2
     ),
+    "dr: x is missing; each entry contributes -g x / r^2.": node_slip(
+        dr=lambda g, x, r: -total(g) / r**2
+    ),
     "dr: the numerator of xhat is x, not xhat.": node_slip(dr=lambda g, x, r: -total(g * x) / r**3),
     "dr: the sum runs along the row, with keepdim, not over everything.": node_slip(
         dr=lambda g, x, r: -(g * x).sum() / r**2
@@ -102,6 +120,11 @@ WALK = {
     ),
     "dx: a D is built in: it is the number of entries of a row, x.shape[-1].": node_slip(
         dx=lambda g, dr, x, r: g / r + dr * x / (4 * r)
+    ),
+    OF_THE_WEIGHT.format("length"): with_another_width(len),
+    OF_THE_WEIGHT.format("size"): with_another_width(torch.numel),
+    "dx: path 2 is dr times dr/dx_i = x_i/(D r); yours hands dr down as it is.": node_slip(
+        dx=lambda g, dr, x, r: g / r + dr
     ),
     "dx: path 1 alone; r depends on x, too: add path 2.": node_slip(dx=lambda g, dr, x, r: g / r),
     "dx: path 2 alone; add path 1, through the numerator.": node_slip(
@@ -155,6 +178,13 @@ def walk(student: Callable) -> None:
     cases = [
         {"dy": draw(3, 5), "x": draw(3, 5, seed=1) + 0.5, "weight": gains(5), "eps": EPS},
         {"dy": draw(2, 3, 7), "x": draw(2, 3, 7, seed=1), "weight": gains(7), "eps": 0.1},
+        # as in the lesson's network: each of the starts has gains of its own
+        {
+            "dy": draw(2, 4, 6),
+            "x": draw(2, 4, 6, seed=1),
+            "weight": gains(12).reshape(2, 1, 6),
+            "eps": EPS,
+        },
     ]
     student = forbid(student, "autograd", "normlib")
     calls(student, three_gradients, *cases, slips=WALK, what=("g", "dr", "dx"))
@@ -198,6 +228,17 @@ def with_the_right_norm(dh, h, w, W, norm_gradient):
     return through_a_block(dh, h, w, W, right_gradient)
 
 
+def mask_behind_the_branch(dh, h, w, W, norm_gradient):
+    """The ReLU's mask put on what the norm hands down, not on what reaches z."""
+    below, dw, dW = branch(dh, h, w, W, norm_gradient)
+    return dh + below * (pre_activation(h, w, W) > 0), dw, dW
+
+
+def shortcut_carries_h(dh, h, w, W, norm_gradient):
+    at_h, dw, dW = through_a_block(dh, h, w, W, norm_gradient)
+    return at_h - dh + h, dw, dW
+
+
 def without_the_gain_at_z(dh, h, w, W, norm_gradient):
     dz = dh * (pre_activation(h, torch.ones_like(w), W) > 0)
     below, dw, dW = branch(dz, h, w, W, norm_gradient)
@@ -223,6 +264,10 @@ BLOCK = {
     "at h: only the branch passes the ReLU; along the shortcut dh comes down as it is.": (
         block_slip(at_h=lambda dh, dz, below: dz + below)
     ),
+    "the ReLU stands behind the matrix: its mask comes before branch, not behind it.": (
+        mask_behind_the_branch
+    ),
+    "at h: the shortcut hands down the gradient dh, not the value h.": shortcut_carries_h,
     "the ReLU looks at z, not at h: it stands behind the matrix.": block_slip(
         mask=lambda dh, h, z: dh * (h > 0)
     ),
@@ -299,6 +344,9 @@ COLLECTED = {
     "the gain is missing in the first term.": (lambda dy, w, h, r: (dy - h * mean(w * dy * h)) / r),
     "the gain is missing; what reaches xhat is w dy.": (
         lambda dy, w, h, r: (dy - h * mean(dy * h)) / r
+    ),
+    "multiply by the gain; going back does not divide by it.": (
+        lambda dy, w, h, r: (dy / w - h * mean(dy / w * h)) / r
     ),
     "1/D is missing: a mean over the row, not a sum.": (
         lambda dy, w, h, r: (w * dy - h * total(w * dy * h)) / r
@@ -406,6 +454,7 @@ ENTRY = {
     "a half too many: that of the root and the 2 of the square cancel in dr/dx_1.": (
         jacobian_entry(TO, FROM) / 2
     ),
+    "x_4 is missing: r stands under it.": jacobian_entry(TO, FROM) / X[TO],
     "that is dr/dx_1 alone; r stands under x_4.": sympy.Rational(X[FROM], len(X)) / SIZE,
     "that is y_4 by x_4: there x_4 stands in the numerator, too.": (
         jacobian_entry(TO, TO) + GAIN[TO] / SIZE
@@ -417,8 +466,8 @@ ENTRY = {
     "Exercise 4 (one entry)", f"x = {X}", f"w = {GAIN}", f"y_{{{TO + 1}}}", f"x_{{{FROM + 1}}}"
 )
 def entry(student) -> None:
-    """student: dy_4 / dx_1 of the picture's row, eps = 0."""
-    expect(student, jacobian_entry(TO, FROM), ENTRY, "the entry")
+    """student: dy_4 / dx_1 of the picture's row, eps = 0. Two digits will do."""
+    expect(student, jacobian_entry(TO, FROM), ENTRY, "the entry", rtol=0.01)
 
 
 # Exercise 5: which way?
@@ -477,7 +526,7 @@ def winning(student, descend: Callable) -> str:
     )
     counts = f"the right gradient brings {right} of {ROWS} rows, the published line {wrong}"
     if wrong < right + AHEAD:
-        raise Slip(f"{counts}. {_why_not(gain, right)}")
+        raise Slip(f"{counts}. {_why_not(gain, right, wrong)}")
     return counts
 
 
@@ -486,11 +535,13 @@ def _arrived(descend: Callable, gradient: Callable, gain: torch.Tensor) -> int:
     return int((losses[-1] < 0.01).sum())
 
 
-def _why_not(gain: torch.Tensor, right: int) -> str:
+def _why_not(gain: torch.Tensor, right: int, wrong: int) -> str:
     if (gain == 1).all():
         return "With gain 1 the published line is right."
     if gain.mean() >= 1:
         return "The mean gain is 1 or more: what is a then, and which way does the length go?"
+    if max(right, wrong) < 2 * AHEAD:
+        return "Both are slow: small gains make small gradients, too. Take larger ones."
     if right > ROWS - AHEAD:
         return f"Fewer than {AHEAD} are left to win: with which gains is the right gradient slow?"
     return (

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from normcourse.training.models import Norm, cnn, mlp, residual_mlp, transformer
-from normcourse.training.published import PublishedRMSNorm, path_1, published, tangent
+from normcourse.training.published import PublishedRMSNorm, added, path_1, published, tangent
 from normcourse.training.streams import streams_mlp
 from normlib import layers
 
@@ -86,22 +86,18 @@ def _centring(width: int) -> nn.Module:
     return Centring()
 
 
-def _published(top: float | None, line: Callable = published) -> Norm:
-    return lambda width: PublishedRMSNorm(width, None if top is None else _gains(width, top), line)
+def _published(low: float = 1.0, high: float = 1.0, line: Callable = published) -> Norm:
+    """Gains start evenly spaced between two numbers."""
+    return lambda width: PublishedRMSNorm(torch.linspace(low, high, width), line)
 
 
-def _rms_to(top: float) -> Norm:
+def _rms_between(low: float, high: float) -> Norm:
     def layer(width: int) -> nn.Module:
         norm = layers.RMSNorm(width, eps=1e-5)
-        norm.weight = nn.Parameter(_gains(width, top))
+        norm.weight = nn.Parameter(torch.linspace(low, high, width))
         return norm
 
     return layer
-
-
-def _gains(width: int, top: float) -> Tensor:
-    """Where uneven gains start: evenly spaced from top / 5 to top."""
-    return torch.linspace(top / 5, top, width)
 
 
 class OffsetRMSNorm(nn.Module):
@@ -143,13 +139,16 @@ CONTENDERS = {
     "batch_norm_eps_100": Contender("eps 100", partial(layers.BatchNorm1d, eps=100.0), flat=True),
     "layer_norm": _layer_norm,
     "rms_norm": Contender("eps 1e-5", _rms_rows),
-    "rms_norm_to_2.5": Contender("eps 1e-5, gains from 0.5 to 2.5", _rms_to(2.5)),
-    "rms_norm_to_5": Contender("eps 1e-5, gains from 1 to 5", _rms_to(5.0)),
-    "published": Contender("eps 1e-5, claim A154's wrong gradient", _published(None)),
-    "published_to_2.5": Contender("the same, gains from 0.5 to 2.5", _published(2.5)),
-    "published_to_5": Contender("the same, gains from 1 to 5", _published(5.0)),
-    "tangent_to_5": Contender("that without its part along x", _published(5.0, tangent)),
-    "path_1": Contender("eps 1e-5, its gradient with r held still", _published(None, path_1)),
+    "rms_norm_to_2.5": Contender("eps 1e-5, gains from 0.5 to 2.5", _rms_between(0.5, 2.5)),
+    "rms_norm_to_5": Contender("eps 1e-5, gains from 1 to 5", _rms_between(1.0, 5.0)),
+    "rms_norm_to_0.8": Contender("eps 1e-5, gains from 0.2 to 0.8", _rms_between(0.2, 0.8)),
+    "published": Contender("eps 1e-5, claim A154's wrong gradient", _published()),
+    "published_to_2.5": Contender("the same, gains from 0.5 to 2.5", _published(0.5, 2.5)),
+    "published_to_5": Contender("the same, gains from 1 to 5", _published(1.0, 5.0)),
+    "published_to_0.8": Contender("the same, gains from 0.2 to 0.8", _published(0.2, 0.8)),
+    "tangent_to_5": Contender("that without its part along x", _published(1.0, 5.0, tangent)),
+    "added_to_5": Contender("RMSNorm's own with that part added", _published(1.0, 5.0, added)),
+    "path_1": Contender("eps 1e-5, its gradient with r held still", _published(line=path_1)),
     # lesson 03b: which gains decay pulls, beside the weights
     "decay_nothing": _decays("eps 1e-5, nothing decays", decayed="nothing"),
     "decay_matrices": _decays("eps 1e-5, no gain decays", decayed="matrices"),

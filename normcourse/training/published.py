@@ -1,9 +1,11 @@
-"""RMSNorm with gradients that are not its own: one that an article prints (A154), and two more."""
+"""RMSNorm with gradients that are not its own: one that an article prints (A154), and controls."""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+
+from normlib.gradients import rms_norm_backward
 
 EPS = 1e-5
 
@@ -20,11 +22,22 @@ def published(dy: Tensor, x: Tensor, weight: Tensor) -> Tensor:
     return weight * (dy - xhat * overlap) / r
 
 
-def tangent(dy: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-    """The printed line without its part along the row."""
+def along(dy: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """The printed line's part along the row."""
     dx = published(dy, x, weight)
     share = (dx * x).mean(-1, keepdim=True) / x.square().mean(-1, keepdim=True)
-    return dx - x * share
+    return x * share
+
+
+def tangent(dy: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """The printed line without its part along the row."""
+    return published(dy, x, weight) - along(dy, x, weight)
+
+
+def added(dy: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """The right gradient with the printed line's part along the row."""
+    (right,) = rms_norm_backward(weight * dy, x, x.shape[-1:], None, EPS)
+    return right + along(dy, x, weight)
 
 
 def path_1(dy: Tensor, x: Tensor, weight: Tensor) -> Tensor:
@@ -52,9 +65,9 @@ class _WithLine(torch.autograd.Function):
 class PublishedRMSNorm(nn.Module):
     """RMSNorm over the last axis, trained with another gradient in the place of its own."""
 
-    def __init__(self, width: int, gains: Tensor | None = None, line: Callable = published) -> None:
+    def __init__(self, gains: Tensor, line: Callable = published) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(width) if gains is None else gains)
+        self.weight = nn.Parameter(gains)
         self.line = line
 
     def forward(self, x: Tensor) -> Tensor:

@@ -45,6 +45,24 @@ def at_x(formula):
     return answer
 
 
+def of_width(width):
+    """An answer that takes D from somewhere else."""
+
+    def answer(dy, x, weight, eps_value):
+        g, dr, _ = SOLVED["my_walk"](dy, x, weight, eps_value)
+        size = rms(x, eps_value)
+        return g, dr, g / size + dr * x / (width(weight) * size)
+
+    return answer
+
+
+def for_one_axis(dy, x, weight, eps_value):
+    """Right, as long as the gain is one vector."""
+    g, _, dx = SOLVED["my_walk"](dy, x, weight, eps_value)
+    together = torch.einsum("d,...d,...d->...", weight, dy, x)
+    return g, -together[..., None] / rms(x, eps_value) ** 2, dx
+
+
 def published_line(dy, x, weight, eps_value):
     g, dr, _ = SOLVED["my_walk"](dy, x, weight, eps_value)
     size = rms(x, eps_value)
@@ -102,6 +120,11 @@ WALK = {
         at_x(lambda g, dr, x, s: g / s + dr * x / (x.shape[0] * s)),
         "yours is another axis",
     ),
+    "length of the gain": (of_width(len), "the length of weight is D only while"),
+    "size of the gain": (of_width(lambda w: w.numel()), "the size of weight is D only while"),
+    "gain of one axis": (for_one_axis, "weight of shape (2, 1, 6), eps = 0.3: your code raised"),
+    "x forgotten at r": (at_r(lambda g, x, s: -g.sum(-1, keepdim=True) / s**2), "dr: x is missing"),
+    "dr as path 2": (at_x(lambda g, dr, x, s: g / s + dr), "yours hands dr down as it is"),
     "D = 4": (at_x(lambda g, dr, x, s: g / s + dr * x / (4 * s)), "D is built in"),
     "in float32": (
         lambda *a: tuple(
@@ -149,6 +172,10 @@ COLLECTED = {
     ),
     "no gain in the sum": (lambda dy, w, h, s: (w * dy - h * mean(dy * h)) / s, "under the sum"),
     "no gain": (lambda dy, w, h, s: (dy - h * mean(dy * h)) / s, "what reaches xhat is w dy"),
+    "divided by the gain": (
+        lambda dy, w, h, s: (dy / w - h * mean(dy / w * h)) / s,
+        "does not divide by it",
+    ),
     "sum": (
         lambda dy, w, h, s: (w * dy - h * (w * dy * h).sum(-1, keepdim=True)) / s,
         "1/D is missing",
@@ -218,6 +245,17 @@ def no_gain_at_z(dh, h, w, W, norm_gradient):
     return dh + below, dw, dW
 
 
+def mask_behind(dh, h, w, W, norm_gradient):
+    xhat, _ = SOLVED["normalized"](h)
+    below, dw, dW = SOLVED["branch"](dh, h, w, W, norm_gradient)
+    return dh + below * ((w * xhat) @ W > 0), dw, dW
+
+
+def h_handed_down(dh, h, w, W, norm_gradient):
+    at_h, dw, dW = SOLVED["my_block"](dh, h, w, W, norm_gradient)
+    return at_h - dh + h, dw, dW
+
+
 def by_my_walk(dh, h, w, W, norm_gradient):
     def built_in(dy, h, w):
         return SOLVED["my_walk"](dy, h, w, 1e-5)[-1]
@@ -248,6 +286,8 @@ BLOCK = {
         "not at the block's output",
     ),
     "no gain at z": (no_gain_at_z, "z is made without the gain"),
+    "mask behind the branch": (mask_behind, "its mask comes before branch"),
+    "h in place of dh": (h_handed_down, "not the value h"),
     "W before w": (
         lambda *a: (lambda at_h, dw, dW: (at_h, dW, dw))(*SOLVED["my_block"](*a)),
         "the order is h, w, W",
@@ -268,6 +308,7 @@ ENTRY = {
     "no D": (-5 / 27, "D is missing"),
     "twice": (-5 / 54, "a factor 2"),
     "half": (-5 / 216, "a half too many"),
+    "no x_4": (Fraction(-1, 108), "x_4 is missing"),
     "dr": (1 / 12, "that is dr/dx_1 alone"),
     "own input": (1 / 3 - 25 / 108, "that is y_4 by x_4"),
     "another": (1.0, "the entry is off by"),
@@ -298,7 +339,7 @@ test_a_wrong_answer_is_told_its_slip = wrong_answers_are_named(SLIPS)
 
 def test_unusual_right_answers_are_right():
     entry = -sympy.Rational(5, 108)
-    for given in (entry, float(entry), torch.tensor(float(entry)), Fraction(-5, 108)):
+    for given in (entry, float(entry), torch.tensor(float(entry)), Fraction(-5, 108), -0.0463):
         assert check.entry(given).startswith("[ok]")
     assert check.ways(["perturbation", "graph", "components"]).startswith("[ok]")
 
@@ -338,6 +379,8 @@ def test_gains_with_which_the_wrong_line_wins():
         ([2.0] * 8, "what is a then"),
         (torch.linspace(0.5, 2.5, 8), "what is a then"),
         ([0.95] * 8, "Fewer than 40 are left to win"),
+        ([0.1] * 8, "Both are slow"),
+        ([-2.0] * 8, "Fewer than 40 are left to win"),
         ([1.0] * 7 + [0.1], "the direction may cost what the length wins"),
         ([0.5] * 7, "7 gains, expected 8"),
         ([0.5] * 7 + [0.0], "a gain is 0"),

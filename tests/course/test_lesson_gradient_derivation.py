@@ -6,6 +6,7 @@ from torch import Tensor
 
 from normcourse import draw
 from normcourse.checks import gradient_derivation as check
+from normcourse.training.published import added, tangent
 from normlib import gradients
 from tests.course.lesson_tables import OWN, each, run_cells
 
@@ -115,39 +116,23 @@ def network() -> dict:
     return names
 
 
-def trained(network, norm_gradient, batches) -> tuple[Tensor, Tensor]:
+def trained(network, norm_gradient, steps) -> tuple[Tensor, Tensor]:
     """Gains from 1 to 5, the rate 0.1: right test digits, and the rows' length at the last norm."""
-    draws = [draw(5, 64, width, seed=n) / 32**0.5 for n, width in enumerate(network["WIDTHS"])]
-    parameters = draws + [torch.linspace(1, 5, 64).expand(5, 1, 64) for _ in range(21)]
-    for batch in batches:
-        found = network["by_hand"](parameters, batch, norm_gradient)
-        parameters = [p - 0.1 * dp for p, dp in zip(parameters, found, strict=True)]
+    parameters = network["train"](norm_gradient, 1, 5, 0.1, steps)
     _, rows = network["forward"](parameters, network["data"].test_x)
     return network["named"](parameters), rows[-1].norm(dim=-1).median(dim=-1).values
 
 
 def test_in_the_network_the_published_line_makes_the_rows_longer(network, lesson):
-    batches = network["BATCHES"][:20]
-    digits, length = trained(network, walk, batches)
-    of_line, lines = trained(network, lesson["published"], batches)
+    digits, length = trained(network, walk, 20)
+    of_line, lines = trained(network, lesson["published"], 20)
     assert (lines > 1.2 * length).all()
     assert of_line.sum() < digits.sum()
 
 
 @pytest.mark.slow
-def test_in_the_network_the_direction_does_more_than_the_part_along_the_row(network, lesson):
-    def along(dy, x, w):
-        """The published line's part along the row."""
-        part = (lesson["published"](dy, x, w) * x).sum(-1, keepdim=True)
-        return x * part / x.square().sum(-1, keepdim=True)
-
-    def added(dy, x, w):
-        return walk(dy, x, w) + along(dy, x, w)
-
-    def tangent(dy, x, w):
-        return lesson["published"](dy, x, w) - along(dy, x, w)
-
-    ends = [trained(network, line, network["BATCHES"])[0] for line in (walk, added, tangent)]
+def test_in_the_network_the_direction_does_more_than_the_part_along_the_row(network):
+    ends = [trained(network, line, 100)[0] for line in (walk, added, tangent)]
     right, with_part, without_part = ends
     assert (with_part > without_part).all()
     lost = (right - with_part).double().mean()
