@@ -1,7 +1,7 @@
 // A tag shows its formula; pictures open at full size; folds open for links; what is cut
 // shows it and scrolls by keyboard; wide tables are cards on a phone; the sidebar shows the place.
 
-// --- the formula of a tag, under the pointer or the focus
+// --- the formula of a tag, and who wrote a paper, under the pointer or the focus
 
 const preview = document.createElement("div");
 preview.className = "formula-preview";
@@ -28,7 +28,11 @@ function preparePreview(link) {
 function showPreview(link, title, html) {
   const formula = document.createElement("div");
   formula.innerHTML = html;
-  preview.replaceChildren(`${tagOf(link).toUpperCase()}: ${title}`, formula);
+  show(link, `${tagOf(link).toUpperCase()}: ${title}`, formula);
+}
+
+function show(link, ...parts) {
+  preview.replaceChildren(...parts);
   preview.hidden = false;
   link.setAttribute("aria-describedby", preview.id);
   const box = link.getBoundingClientRect();
@@ -44,14 +48,21 @@ function hidePreview() {
   preview.hidden = true;
 }
 
+function onLook(link, look) {
+  for (const event of ["mouseenter", "focus"]) link.addEventListener(event, look);
+  for (const event of ["mouseleave", "blur"]) link.addEventListener(event, hidePreview);
+}
+
 function preparePreviews() {
   document.body.append(preview);
   for (const link of document.querySelectorAll('a[href*="#eq-"]')) {
     if (link.matches(".sidebar-drawer *, .toc-drawer *, .headerlink")) continue;
-    link.addEventListener("mouseenter", () => preparePreview(link));
-    link.addEventListener("focus", () => preparePreview(link));
-    link.addEventListener("mouseleave", hidePreview);
-    link.addEventListener("blur", hidePreview);
+    onLook(link, () => preparePreview(link));
+  }
+  for (const link of document.querySelectorAll("a.external[title]")) {
+    const paper = link.title;
+    link.removeAttribute("title"); // or the browser shows it, too
+    onLook(link, () => show(link, paper));
   }
 }
 

@@ -138,3 +138,8 @@ def test_the_front_page_leads_to_every_room(tab, site):
     links = tab.run('[...document.querySelectorAll(".sidebar-tree a")].map((e) => e.href)')
     for room in ROOMS:
         assert (site / "library" / f"{room}.html").as_uri() in links
+
+
+def test_a_paper_of_a_docstring_is_a_link_that_has_its_title(site):
+    page = (site / "library" / "functional.html").read_text("utf-8")
+    assert re.search(r'<a [^>]+ title="Stollenwerk 2025: The [^"]+">arXiv 2503.21708</a>', page)

@@ -53,6 +53,21 @@ def test_the_preview_stays_on_a_phone(tab, site):
     assert box["right"] <= 390
 
 
+def test_a_link_to_a_paper_shows_its_authors_and_title(lesson):
+    link = "document.querySelector('a[href$=\"abs/1607.06450\"]')"
+    assert not lesson.run(f"{link}.title"), "the browser would show it a second time"
+    x, y = middle(lesson, link)
+    lesson.mouse("move", x, y - 150)
+    lesson.mouse("move", x, y)
+    lesson.wait("!document.getElementById('formula-preview').hidden")
+    shown = lesson.run("document.getElementById('formula-preview').textContent")
+    assert shown == "Ba, Kiros & Hinton 2016: Layer Normalization"
+    lesson.mouse("move", x, y - 150)
+    lesson.wait("document.getElementById('formula-preview').hidden")
+    lesson.run(f"{link}.focus()")
+    lesson.wait("!document.getElementById('formula-preview').hidden")
+
+
 def test_a_tag_leads_to_its_equation(lesson, site):
     address = lesson.run(f"{STATED}.href")
     page, _, anchor = address.partition("#")
