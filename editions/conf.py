@@ -13,6 +13,7 @@ copyright = "2026, the authors of normlib"
 extensions = ["myst_nb", "sphinx_copybutton", "editions.extension"]
 course_notebooks = str(ROOT / "notebooks")
 course_decks = str(ROOT / "lectures")
+course_citation = str(ROOT / "CITATION.cff")
 exclude_patterns = ["_files"]
 
 nb_execution_mode = "off"
@@ -51,10 +52,7 @@ html_last_updated_fmt = None  # two builds of the same notebooks are the same
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 
-# Colab cannot clone the course yet: there is no public address. When there is one, it goes here
-# (without the notebook's name), and each lesson gets a button.
 html_context = {
-    "colab": "",
     "licence": "CC BY 4.0",  # of text and figures: LICENSE-TEXT.md
     "licence_address": "https://creativecommons.org/licenses/by/4.0/",
 }

@@ -128,14 +128,20 @@ def release(target: Path) -> int:
     return lessons(target)
 
 
-def main(arguments: list[str]) -> None:
+def new_folder(arguments: list[str], command: str) -> Path:
+    """The one folder that was named, if it can be filled."""
     if len(arguments) != 1 or not arguments[0]:
-        sys.exit("Where to? make release FOLDER=/a/new/folder")
+        sys.exit(f"Where to? {command}")
     target = Path(arguments[0]).expanduser().resolve()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         sys.exit(f"{target} is there already, and stays as it is: name a new folder.")
     if target.is_relative_to(ROOT):
         sys.exit(f"{target} lies in the course itself: name a folder outside of {ROOT}.")
+    return target
+
+
+def main(arguments: list[str]) -> None:
+    target = new_folder(arguments, "make release FOLDER=/a/new/folder")
     count = release(target)
     print(f"{target}: {count} lessons without outputs and solutions. Its README is for students.")
 

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from editions.colab import CITATION
 from editions.interactive import faults
 from editions.notebook import Notebook
 from editions.prepare import prepare
@@ -23,13 +24,16 @@ LINES_ADDED = 3  # editions.prepare opens a Markdown cell with its name
 
 
 def build(
-    notebooks: Path = NOTEBOOKS, work: Path = WORK, own_decks: Path | None = None
+    notebooks: Path = NOTEBOOKS,
+    work: Path = WORK,
+    own_decks: Path | None = None,
+    citation: Path = CITATION,
 ) -> list[str]:
     """Build the pages in `work`/web; returns what Sphinx complains of, each with its cell."""
     source = work / "websrc"
     prepare(source, notebooks, own_decks)
     shutil.rmtree(work / "web", ignore_errors=True)  # or pictures of earlier builds would stay
-    options = ["-D", f"course_notebooks={notebooks}"]
+    options = ["-D", f"course_notebooks={notebooks}", "-D", f"course_citation={citation}"]
     lines = sphinx(source, work / "web", work / "doctrees", *options)
     return [with_place(line, source) for line in lines]
 

@@ -5,16 +5,19 @@ from pathlib import Path
 
 from docutils import nodes
 
-from editions import moved, order
+from editions import colab, moved, order
 from editions.prepare import FILES
 
 PICTURE = "_images/hero.png"
 
 
 def tell(app, pagename, templatename, context, doctree):
-    """The notebook that a page offers for download, if it is made from one."""
+    """The notebook that a page offers, if it is made from one; a lesson's opens in Colab, too."""
     made_from = Path(app.config.course_notebooks, f"{pagename}.ipynb")
     context["notebook"] = f"_static/notebooks/{pagename}.ipynb" if made_from.is_file() else ""
+    repository = colab.repository(Path(app.config.course_citation))
+    is_lesson = order.LESSON.fullmatch(pagename) and made_from.is_file()
+    context["colab"] = colab.lesson(repository, pagename) if repository and is_lesson else ""
     base = app.config.html_baseurl  # a shared link wants whole addresses, where one is known
     context["picture"] = f"{base}{PICTURE}" if base else context["pathto"](PICTURE, 1)
     context["description"] = description(doctree) if doctree else ""
@@ -47,6 +50,7 @@ def copy_files(app, config):
 
 
 def setup(app):
+    app.add_config_value("course_citation", "", "html")
     app.connect("config-inited", copy_files)
     app.connect("html-page-context", tell)
     app.connect("html-page-context", follow_the_road)

@@ -4,6 +4,7 @@ import filecmp
 
 import pytest
 
+from editions import colab
 from tests.editions.conftest import ROOT
 from tests.editions.site import READY
 
@@ -102,6 +103,12 @@ def test_the_notebook_to_download_is_the_notebook(lesson, site):
     path = site / "_static" / "notebooks" / f"{LESSON}.ipynb"
     assert link == path.as_uri()
     assert filecmp.cmp(path, ROOT / "notebooks" / f"{LESSON}.ipynb", shallow=False)
+
+
+def test_only_with_an_address_there_is_a_button_for_colab(lesson):
+    repository = colab.repository()
+    buttons = lesson.run("[...document.querySelectorAll('.page-tools .colab')].map((a) => a.href)")
+    assert buttons == ([colab.lesson(repository, LESSON)] if repository else [])
 
 
 def test_a_word_is_found(tab, site):

@@ -5,11 +5,13 @@ import shutil
 
 import pytest
 
+from editions import colab
 from editions.interactive import faults
 from tests.editions.conftest import ROOT
 from tools import browser_libraries, web
 
 LESSON = "02b_other_axes"
+REPOSITORY = "somebody/normlib"
 # Put together, or the tests of the equations would take them for tags that these tests cite.
 KNOWS = "EQ" + "-NOBODY-KNOWS"
 THERE = "EQ" + "-NOT-THERE"
@@ -26,8 +28,8 @@ def plant(path, cell, words):
 
 
 @pytest.fixture(scope="module")
-def complaints(tmp_path_factory):
-    """What the build says of one lesson with seven faults and two reference pages with one each."""
+def built(tmp_path_factory):
+    """A folder, and what the build says of one lesson with seven faults and two pages with one."""
     notebooks = tmp_path_factory.mktemp("course") / "notebooks"
     shutil.copytree(ROOT / "notebooks" / "reference", notebooks / "reference")
     (notebooks / "solutions").mkdir()
@@ -46,7 +48,23 @@ def complaints(tmp_path_factory):
     # a formula that a docstring of the library cites
     equations = notebooks / "reference" / "equations.md"
     equations.write_text(equations.read_text("utf-8").replace("### EQ-ISRU ", "### "), "utf-8")
-    return "\n".join(web.build(notebooks, notebooks.parent / "build"))
+    citation = notebooks.parent / "CITATION.cff"
+    citation.write_text(f'repository-code: "https://github.com/{REPOSITORY}"\n', "utf-8")
+    return notebooks.parent, "\n".join(
+        web.build(notebooks, notebooks.parent / "build", citation=citation)
+    )
+
+
+@pytest.fixture(scope="module")
+def complaints(built):
+    return built[1]
+
+
+def test_a_lesson_has_a_button_for_colab_where_the_citation_names_the_repository(built):
+    pages = built[0] / "build" / "web"
+    button = f'<a class="colab" href="{colab.lesson(REPOSITORY, LESSON)}">'
+    assert button in (pages / f"{LESSON}.html").read_text("utf-8")
+    assert 'class="colab"' not in (pages / "solutions" / f"{LESSON}.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
