@@ -28,7 +28,9 @@ GITHUB = re.compile(
     r"https://github\.com/[\w.-]+/[\w.-]+/"
     r"(?:(?:issues|pull)/\d+|(?:blob|tree)/[0-9a-f]{40}(?:/[^\s#]+)?)(?:#\S+)?"
 )
-CODE = re.compile(r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|<[^>]*>", re.S)
+CODE = re.compile(
+    r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|<[^>]*>|^:::\{sources\}[^\n]*", re.S | re.M
+)  # and the ids of a slide's sources
 SPAN = re.compile(r"`([^`\n]+)`")
 ID = r"\barXiv:?\s*(\d{4}\.\d{4,5})"
 BARE = {
