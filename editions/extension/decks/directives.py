@@ -15,10 +15,9 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from editions.extension.decks import columns, polls
-from editions.extension.decks.figures import BEFORE, READABLE, figure, panel, whole
+from editions.extension.decks.figures import figure, panel, whole
 from editions.extension.decks.lesson import (
     Misfit,
-    head_of,
     here,
     lesson_of,
     path_of,
@@ -93,8 +92,7 @@ class FigureOf(Part):
         shown = panel(picture, number) if number else whole(picture)
         width, height = self.room()
         room = width, self.options.get("height", height)
-        least = READABLE if "plan" in head_of(self.env, here(self.env)) else BEFORE
-        return raw(figure(picture, cell, shown, room, "steps" in self.options, least), cell)
+        return raw(figure(picture, cell, shown, room, "steps" in self.options), cell)
 
 
 class EqOf(Part):

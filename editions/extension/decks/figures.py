@@ -10,8 +10,7 @@ from editions.notebook import Picture
 
 LARGEST = 2.2  # times its size on the page: above that the stored pixels are seen
 LABEL = 12.5  # CSS pixels on the page of the smallest label, 9 pt at 100 pixels an inch
-READABLE = 20  # CSS pixels on a slide
-BEFORE = 18  # in a deck that has no plan yet; goes with the last of them
+READABLE = 22  # CSS pixels on a slide
 APART = 8  # pixels of the picture between a panel and the paper beside it
 
 
@@ -51,17 +50,16 @@ def figure(
     shown: Box,
     room: tuple[float, float],
     steps: bool,
-    least: int,
 ) -> str:
     """The HTML of the part `shown`, as large as `room` allows: a width and a height in pixels."""
     dots = whole(picture).width / picture.width  # stored pixels for each one of the page
     wide, high = room
     scale = min(wide / shown.width, high / shown.height, LARGEST / dots)
     label = LABEL * scale * dots
-    if label < least:
+    if label < READABLE:
         raise Misfit(
             f"the smallest labels of {cell} would be {label:.0f} pixels high, "
-            f"and a room needs {least}: give it more :height:, "
+            f"and a room needs {READABLE}: give it more :height:, "
             f"or show one of its {len(picture.panels)} panels by :panel:"
         )
     source = base64.b64encode(picture.png).decode()
