@@ -5,7 +5,8 @@ one family, which says pair by pair what is compared.
 """
 
 import copy
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -106,6 +107,15 @@ def points(record: TrainingRecord, contender: str) -> Tensor:
     return torch.tensor(right, dtype=torch.float64)
 
 
+def report_starts(record: TrainingRecord) -> None:
+    """Print right test digits: the mean, the worst and the best start of each contender."""
+    print(record.settings.train["steps"], "steps,", len(record.settings.seeds), "starts")
+    for name in record.settings.norms:
+        right = points(record, name) + UP
+        span = f"{right.min():.1f} to {right.max():.1f}"
+        print(f"{NAMES[name]:13s}{right.mean():5.1f} % ({span})")
+
+
 class Trial:
     """The records of all nets, and the words that follow from them.
 
@@ -161,6 +171,15 @@ class Trial:
                 near.append(name)
         return best, near
 
+    def by_signs(self) -> dict[Key, float]:
+        """{(first, second, net): p of measures.sign_flip}, not corrected, of the whole family."""
+        return {
+            (first, second, net): measures.sign_flip(
+                self.points(net, first) - self.points(net, second)
+            )
+            for first, second, net in self.family
+        }
+
     def verdict(self, first: str, second: str, net: str) -> str:
         """better, worse (Holm); with a ? (Benjamini and Hochberg alone); equal; open."""
         key = (first, second, net)
@@ -190,6 +209,24 @@ class Trial:
         for net, name in NETS.items():
             if (first, second, net) in self.family:
                 print(f"{name:14s}{self.line(first, second, net)}")
+
+    def run(self, protocol: Mapping) -> TrainingRecord:
+        """A record like that of the protocol's setting, of its contenders, rates and seeds alone.
+
+        Args:
+            protocol: what exercise 4 of lesson 08 has accepted.
+        """
+        record = self.records[protocol["setting"]]
+        settings = replace(
+            record.settings,
+            norms={name: training.CONTENDERS[name].start for name in protocol["contenders"]},
+            rates=protocol["rates"],
+            tuning_seeds=protocol["tuning_seeds"],
+            seeds=protocol["seeds"],
+            slopes={},
+            sweeps={},
+        )
+        return replace(record, settings=settings, runs=training.all_runs(settings))
 
     def _comparisons(self) -> Iterator[tuple[Key, measures.Paired]]:
         for first, second in PAIRS:

@@ -351,6 +351,9 @@ CHOICES: dict[str, Callable] = {
         results, costs, t, 2.0
     ),
     intervals.PAIRED: _with_low(lambda a, b, t: (a - b).mean() - intervals.unpaired(a, b, t)),
+    "those are the low ends of two intervals; take the one interval of the differences.": _with_low(
+        lambda a, b, t: _low(a, t) - _low(b, t)
+    ),
     "that is the spread of the contender; take that of its differences to the best.": _with_low(
         lambda a, b, t: (a - b).mean() - intervals.half(a, t)
     ),
@@ -600,6 +603,7 @@ def _margin(margin: float) -> None:
 NO_STATISTIC = ("dyt", "dyisru", "derf", "none")  # they divide by nothing: no eps
 CARD = {  # what a card says, and what may stand there; None where the field says it in words
     "model": None,
+    "reads": ("images", "text", "other"),
     "batch": None,
     "norm": ("batch_norm", "group_norm", "layer_norm", "rms_norm", *NO_STATISTIC),
     "place": ("before", "after", "output", "both", "none"),
@@ -615,6 +619,16 @@ CARD = {  # what a card says, and what may stand there; None where the field say
 }
 ROWS = ("norm", "place", "eps", "statistics", "decay_on_gains", "code", "convert")
 KINDS = ("proven", "measured here", "reported", "disputed", "my own trial", "a guess")
+OWN_WORDS = ("my own trial", "a guess")
+CARD_WORDS = {  # how sure the card is, row by row; a test reads it there
+    "norm": ("measured here", "reported", "disputed"),
+    "place": ("measured here", "reported"),
+    "eps": ("proven", "reported"),
+    "statistics": ("proven",),
+    "decay_on_gains": ("measured here", "reported", "disputed"),
+    "code": ("measured here", "reported"),
+    "convert": ("proven", "measured here"),
+}
 # These rows say what trains well or runs fast. No proof says that.
 NOT_PROVEN = ("norm", "place", "decay_on_gains", "code")
 SMALL_EPS = 100  # times eps is at most the mean square: the output shrinks by half a percent
@@ -641,6 +655,7 @@ def card(student) -> None:
     _card_norm(student)
     _card_conversion(student)
     _card_sure(student["sure"])
+    _card_evidence(student)
 
 
 def _card_fields(student: Mapping) -> None:
@@ -663,6 +678,8 @@ def _card_numbers(student: Mapping) -> None:
     if student["norm"] in NO_STATISTIC:
         if eps is not None:
             raise Slip(f"eps: {student['norm']} divides by nothing that could be 0; write None.")
+        if student["mean_square"] is not None:
+            raise Slip(f"mean_square: {student['norm']} has no eps beside it; write None.")
         return
     for name in ("eps", "mean_square"):
         value = student[name]
@@ -742,3 +759,30 @@ def _card_sure(sure) -> None:
             )
     if all(kind == "a guess" for kind in sure.values()):
         raise Slip("sure: all rows are guesses. Take the evidence of the card above, row by row.")
+
+
+def _card_evidence(student: Mapping) -> None:
+    """Where the card above speaks against this one. Who tried it may know better."""
+    sure = student["sure"]
+    for row in ROWS:
+        if student[row] != "no" and sure[row] not in CARD_WORDS[row] + OWN_WORDS:
+            words = " or ".join(map(repr, CARD_WORDS[row]))
+            raise Slip(
+                f"sure: {row} is {sure[row]!r}, and the card above says {words} there. What you "
+                "measured yourself is 'my own trial'."
+            )
+    tried = sure["norm"] == "my own trial"
+    if student["norm"] == "batch_norm" and student["reads"] == "text" and not tried:
+        raise Slip(
+            "norm: for text the card above has RMSNorm or LayerNorm. BatchNorm mixes padding and "
+            "other sentences into each row. Take one of the two, or try it yourself."
+        )
+    if student["place"] == "after" and sure["place"] == "measured here":
+        raise Slip(
+            "sure: what was measured here speaks against 'after' (Post-LN), in one small net."
+        )
+    if student["decay_on_gains"] and sure["decay_on_gains"] == "measured here":
+        raise Slip(
+            "sure: measured here, decay of the blocks' gains changed nothing that one could see, "
+            "and strong decay of the last norm's gain cost digits."
+        )

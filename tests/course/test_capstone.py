@@ -1,5 +1,6 @@
 """The trial of lesson 08: whom it compares, and which word follows from the numbers."""
 
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 from normcourse import capstone, measures, training
+from tests.course.small_grid import small_grid
 
 RECORDS = Path(__file__).parents[2] / "notebooks" / "records"
 KEY = ("dyt", "none", "cnn")
@@ -112,6 +114,28 @@ def test_points_reads_any_record_of_the_trial(trial):
     right = [run.test_right / 4 for run in sorted(runs, key=lambda run: run.seed)]
     assert capstone.points(record, "dyt_slope_1").tolist() == right
     assert trial.points("mlp", "none").equal(capstone.points(trial.records["mlp"], "none"))
+
+
+def test_a_protocol_is_run_with_its_own_contenders_rates_and_seeds(float64_as_in_the_lessons):
+    of_trial = training.load_record(RECORDS / "capstone_mlp.json")
+    trial = object.__new__(capstone.Trial)
+    trial.records = {"mlp": replace(of_trial, settings=small_grid())}
+    protocol = {
+        "setting": "mlp",
+        "contenders": ["dyt", "none"],
+        "rates": [0.01, 0.1],
+        "tuning_seeds": [7],
+        "seeds": [8],
+    }
+    mine = trial.run(protocol)
+    for name in protocol["contenders"]:
+        tuning = {
+            (run.lr, run.seed) for run in mine.runs if run.norm == name and run.phase != "final"
+        }
+        assert tuning == {(0.01, 7), (0.1, 7)}
+        assert [run.seed for run in capstone.finals(mine, name)] == [8]
+    assert len(mine.runs) == 6
+    assert mine.settings.model == small_grid().model
 
 
 def test_a_report_has_one_line_for_each_net(trial, capsys):

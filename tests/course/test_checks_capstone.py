@@ -1,6 +1,7 @@
 """The checks of lesson 08 name the slips people make."""
 
 import math
+import re
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,9 @@ from normcourse import capstone
 from normcourse.checks import capstone as check
 from tests.course.solutions import load
 
-RECORDS = Path(__file__).parents[2] / "notebooks" / "records"
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+RECORDS = NOTEBOOKS / "records"
+CHOOSE = NOTEBOOKS / "reference" / "choose.md"  # the lesson's card
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
@@ -285,6 +288,12 @@ def unpaired(results, costs, t, margin):
     return min((n for n in results if n == best or low(n) > -margin), key=costs.get)
 
 
+def two_low_ends(results, costs, t, margin):
+    best = max(results, key=lambda name: results[name].mean())
+    least = low_end(results[best], t) - margin
+    return min((n for n in results if n == best or low_end(results[n], t) > least), key=costs.get)
+
+
 def own_spread(results, costs, t, margin):
     best = max(results, key=lambda name: results[name].mean())
 
@@ -405,6 +414,7 @@ CHOICES = {
     ),
     "unpaired": (unpaired, "the seeds are paired"),
     "its own spread": (own_spread, "the spread of the contender"),
+    "two low ends": (two_low_ends, "the low ends of two intervals"),
     "two mistakes": (
         chooser(lambda d, t, margin: d.median() - 2 * d.var() > -margin),
         "the choice",
@@ -512,7 +522,16 @@ def sure(**changes):
     return {"sure": solved("my_card")["sure"] | changes}
 
 
-NO_NORM = {"norm": "none", "eps": None, "gain": "none", "convert": "no", "convert_from": "none"}
+BATCH_NORM = {"norm": "batch_norm", "batch": 64, "convert": "no", "convert_from": "none"}
+DYT = {"norm": "dyt", "eps": None, "mean_square": None}
+NO_NORM = {
+    "norm": "none",
+    "eps": None,
+    "mean_square": None,
+    "gain": "none",
+    "convert": "no",
+    "convert_from": "none",
+}
 CARDS = {
     "no dict": ("rms_norm", "a card is a dict"),
     "empty": ({}, "model is missing"),
@@ -538,6 +557,22 @@ CARDS = {
         "is infinite in float16",
     ),
     "an eps for DyT": (filled(norm="dyt"), "dyt divides by nothing"),
+    "a mean square for DyT": (filled(norm="dyt", eps=None), "dyt has no eps beside it"),
+    "another input": (filled(reads="mails"), "reads is 'mails'; one of"),
+    "BatchNorm for text": (filled(**BATCH_NORM), "for text the card above has RMSNorm"),
+    "Post-LN by the course": (
+        filled(**BATCH_NORM, reads="images", place="after", **sure(place="measured here")),
+        "speaks against 'after'",
+    ),
+    "decay by the course": (
+        filled(decay_on_gains=True, **sure(decay_on_gains="measured here")),
+        "cost digits",
+    ),
+    "all measured here": (
+        filled(sure=dict.fromkeys(check.ROWS, "measured here")),
+        "eps is 'measured here', and the card above says 'proven' or 'reported' there",
+    ),
+    "a float that is reported": (filled(**sure(statistics="reported")), "says 'proven' there"),
     "BatchNorm for one": (filled(norm="batch_norm", batch=1), "the spread of one sample"),
     "no norm, somewhere": (filled(**NO_NORM), "do not go together"),
     "a norm, nowhere": (filled(place="none"), "do not go together"),
@@ -546,7 +581,7 @@ CARDS = {
     "from nowhere": (filled(convert_from="none"), "a norm that it comes from"),
     "without a way": (filled(convert="no"), "a norm that it comes from"),
     "into itself": (filled(convert_from="rms_norm"), "nothing to convert"),
-    "a fold into DyT": (filled(norm="dyt", eps=None), "nothing folds layer_norm into dyt"),
+    "a fold into DyT": (filled(**DYT), "nothing folds layer_norm into dyt"),
     "a fold in Post-LN": (filled(place="after"), "exact for Pre-LN"),
     "sure in one word": (filled(sure="reported"), "sure: a dict"),
     "a row left out": (filled(sure={"norm": "reported"}), "place is None"),
@@ -573,20 +608,39 @@ def test_a_card_without_a_field_is_named(name):
         {},
         {"eps": 1e-8},  # in float32 it is not 0
         {"eps": 0.005, "mean_square": 0.5},  # a hundredth
-        {"norm": "batch_norm", "batch": 64, "convert": "no", "convert_from": "none"},
-        NO_NORM | {"place": "none"},
-        {"norm": "dyt", "eps": None, "mean_square": None, "convert": "replace and train"},
-        {
-            "norm": "none",
-            "eps": None,
-            "gain": "none",
-            "place": "none",
-            "convert_from": "batch_norm",
-        },
+        BATCH_NORM | {"reads": "images"},
+        BATCH_NORM | sure(norm="my own trial"),
+        NO_NORM | {"place": "none"} | sure(convert="a guess"),
+        NO_NORM | {"place": "none"} | sure(convert="reported"),  # nothing is converted
+        DYT | {"convert": "replace and train"} | sure(convert="measured here"),
+        NO_NORM | {"place": "none", "convert": "fold", "convert_from": "batch_norm"},
+        {"decay_on_gains": True} | sure(decay_on_gains="disputed"),
     ],
 )
 def test_another_card_is_accepted_too(other):
     assert check.card(filled(**other)).startswith("[ok]")
+
+
+CARD_ROWS = {  # how the card names what the check calls a row
+    "norm": "norm",
+    "place": "place",
+    "ε": "eps",
+    "dtype": "statistics",
+    "weight decay on gains": "decay_on_gains",
+    "fused or not": "code",
+    "convert": "convert",
+}
+
+
+def test_how_sure_the_card_is_stands_in_the_check():
+    said = {row: set() for row in check.ROWS}
+    for line in CHOOSE.read_text("utf-8").splitlines():
+        if found := re.match(r"\| \*\*(.+?)\*\*.*\|(.+)\|$", line):
+            kinds = {kind for kind in check.KINDS if f"*{kind}*" in found[2]}
+            said[CARD_ROWS[found[1]]] |= kinds
+    for row in check.NOT_PROVEN:
+        said[row] -= {"proven"}  # what is proven there is no choice
+    assert said == {row: set(words) for row, words in check.CARD_WORDS.items()}
 
 
 def sorted_by_cost(results, costs, t, margin):
