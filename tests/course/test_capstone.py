@@ -123,7 +123,7 @@ def test_a_protocol_is_run_with_its_own_contenders_rates_and_seeds(float64_as_in
     protocol = {
         "setting": "mlp",
         "contenders": ["dyt", "none"],
-        "rates": [0.01, 0.1],
+        "rates": [0.02, 0.2],
         "tuning_seeds": [7],
         "seeds": [8],
     }
@@ -132,7 +132,7 @@ def test_a_protocol_is_run_with_its_own_contenders_rates_and_seeds(float64_as_in
         tuning = {
             (run.lr, run.seed) for run in mine.runs if run.norm == name and run.phase != "final"
         }
-        assert tuning == {(0.01, 7), (0.1, 7)}
+        assert tuning == {(0.02, 7), (0.2, 7)}
         assert [run.seed for run in capstone.finals(mine, name)] == [8]
     assert len(mine.runs) == 6
     assert mine.settings.model == small_grid().model
