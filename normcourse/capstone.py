@@ -108,8 +108,10 @@ def points(record: TrainingRecord, contender: str) -> Tensor:
 
 
 def report_starts(record: TrainingRecord) -> None:
-    """Print right test digits: the mean, the worst and the best start of each contender."""
-    print(record.settings.train["steps"], "steps,", len(record.settings.seeds), "starts")
+    """Print the right test digits of each contender: the mean, the worst and the best start."""
+    steps = record.settings.train["steps"]
+    starts = len(record.settings.seeds)
+    print(f"{steps} steps, {starts} starts: right test digits, mean (worst to best)")
     for name in record.settings.norms:
         right = points(record, name) + UP
         span = f"{right.min():.1f} to {right.max():.1f}"
