@@ -8,29 +8,39 @@ from torch import Tensor, nn
 
 from normlib import layers, surgery
 
+Swap = Callable[[layers.RMSNorm, float], nn.Module]  # of a norm and the size of its rows
 PICTURES = 100  # training pictures that the size of a norm's rows is measured on
 
 
-def swapped(net: nn.Module, pictures: Tensor, name: str, only: int | None = None) -> nn.Module:
+def swapped(
+    net: nn.Module, pictures: Tensor, name: str | Swap, only: int | None = None
+) -> nn.Module:
     """A copy of the net with other layers in the place of its RMSNorms; nothing is trained.
 
     Args:
         pictures: a batch of the net's inputs; the size of the rows is measured on them.
-        name: one of SWAP_NAMES: the same layer of SWAPS everywhere, or a pair of PLACED.
+        name: one of SWAP_NAMES: the same layer of SWAPS everywhere, or a pair of PLACED. Or what
+            makes the layer, from a norm and the size of its rows.
         only: which norm alone is exchanged, 0 for the one that reads first; None exchanges all.
     """
     copied = copy.deepcopy(net)
     rows = rows_read(copied, pictures)
-    first_name, others_name = PLACED.get(name, (name, name))
+    first, others = (name, name) if callable(name) else _named(name)
     place = {norm: number for number, norm in enumerate(rows)}
 
     def new(norm: layers.RMSNorm) -> nn.Module:
         if only is not None and place[norm] != only:
             return norm
         size = rows[norm].square().mean().sqrt().item()
-        return SWAPS[others_name if place[norm] else first_name](norm, size)
+        return others(norm, size) if place[norm] else first(norm, size)
 
     return surgery.replace(copied, layers.RMSNorm, new)[0]
+
+
+def _named(name: str) -> tuple[Swap, Swap]:
+    """What takes the place of the norm that reads first, and of the others."""
+    first, others = PLACED.get(name, (name, name))
+    return SWAPS[first], SWAPS[others]
 
 
 @torch.no_grad()
@@ -61,7 +71,7 @@ def tanh(norm: layers.RMSNorm, alpha: float, gain: Tensor) -> nn.Module:
     return dyt
 
 
-def of_scale(scale: float | str, times: float = 1.0) -> Callable:
+def of_scale(scale: float | str, times: float = 1.0) -> Swap:
     """The DyT with `times` the slope of the norm, gain / size, that ends at gain * scale."""
 
     def new(norm: layers.RMSNorm, size: float) -> nn.Module:
@@ -81,8 +91,7 @@ def line(norm: layers.RMSNorm, size: float, times: float = 1.0) -> nn.Module:
     return linear
 
 
-# from a norm and the size of its rows to the layer that takes its place
-SWAPS: dict[str, Callable[[layers.RMSNorm, float], nn.Module]] = {
+SWAPS: dict[str, Swap] = {
     "no norm": lambda norm, size: nn.Identity(),
     "as it starts": lambda norm, size: tanh(norm, 0.5, gain_of(norm)),
     "the norm's slope": lambda norm, size: tanh(norm, 0.5, gain_of(norm) / (0.5 * size)),

@@ -75,6 +75,8 @@ WRONG_SEPARATIONS = {
     "the bracket": (1 - y**2 / 64, INTEGRAL, "divide by it"),
     "no numerator": (1 / (64 - y**2), INTEGRAL, "numerator is D"),
     "plus": (64 / (64 + y**2), INTEGRAL, "minus"),
+    "root of D on top": (8 / (64 - y**2), INTEGRAL, "not its root"),
+    "D times the bracket": (64 - y**2, INTEGRAL, "divide by the bracket"),
     "sign of g": (-G, INTEGRAL, "changed places"),
     "y not squared": (1 / (1 - y / 8), INTEGRAL, "squared"),
     "no D": (1 / (1 - y**2), INTEGRAL, "divided by D in"),
@@ -148,6 +150,17 @@ def only(net, i, new, at=None, rows_of=None, copied=True):
     return surgery.replace(net, layers.RMSNorm, in_its_place)[0]
 
 
+def measured_on_the_test(net, i, new):
+    net = copy.deepcopy(net)
+    read = training.rows_read(net, training.digits().test_x[50:150])
+    chosen = list(read)[i]
+
+    def in_its_place(norm):
+        return new(norm, read[norm]) if norm is chosen else norm
+
+    return surgery.replace(net, layers.RMSNorm, in_its_place)[0]
+
+
 def without_the_others(net, i, new):
     net = copy.deepcopy(net)
     read = training.rows_read(net, training.digits().train_x[:100])
@@ -178,6 +191,7 @@ WRONG_ONLY = {
     "in place": (partial(only, copied=False), "the net itself was changed"),
     "the others taken out": (without_the_others, "something else has changed"),
     "rows of another": (partial(only, rows_of=lambda i: (i + 1) % SMALL), "rows of norm 2"),
+    "rows of the test": (measured_on_the_test, "rows of test pictures"),
     "report too": (lambda *given: (only(*given), {}), "take the first"),
     "no network": (lambda *given: 3, "expected a network"),
     "another network": (lambda *given: nn.Linear(2, 2), "has no layer"),
@@ -224,6 +238,8 @@ def test_more_than_one_pair_is_accepted(pair, trained):
 WRONG_PAIRS = {
     "the start": ((0.5, 1), "the start of the opening"),
     "too flat": ((0.5, 1.2), "norm 0 needs about 1.5"),
+    "a little too flat": ((1, 1), "The slope at 0 is 1 times the gain; norm 0 needs about 1.5"),
+    "steep enough, bend far out": ((0.1, 15), "how much is too much"),
     "too low": ((3, 0.5), "where do a norm's outputs end"),
     "too high": ((5, 5), "how much is too much"),
     "upside down": ((1.6, -1.2), "so does your S"),
