@@ -3,9 +3,9 @@
 A part is a module with a `setup(app)`.
 """
 
-from editions.extension import cells, decks, formulas, interactive, library, pages, papers
+from editions.extension import cells, code, decks, formulas, interactive, library, pages, papers
 
-PARTS = [formulas, cells, interactive, library, pages, papers, decks]
+PARTS = [formulas, code, cells, interactive, library, pages, papers, decks]
 
 
 def setup(app):
