@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from normcourse import training
+from normcourse.training.models import NORMED
 from normcourse.training.records import Grid, Sizes, Sweep
 from normcourse.training.streams import MIXINGS
 
@@ -379,6 +380,9 @@ GRIDS["without_none"] = grid(
     rates=[1e-6, 3e-6, 1e-5, 2e-5, 3e-5, 1e-4, 1e-3],
     nudged=nudge(["none"], count=2),
 )
+GRIDS["without_none_clipped"] = grid(
+    ["none"], BLOCKS, BY_SGD | {"clip": 1.0}, rates=[3e-2, 1e-1, 3e-1, 1.0]
+)
 GRIDS["without_adam"] = grid(
     ["none", "rms_norm", "skip_init"],
     BLOCKS,
@@ -406,6 +410,22 @@ for name, change, longer in (
         GRIDS[f"without_none_{name}"] = grid(
             ["none"], BLOCKS | change, BY_SGD | longer, rates=[1e-5, 2e-5]
         )
+
+# which of its norms bear the rate at which the small weights are lost; beside a shortened gradient
+for name, change in (("", {}), ("_narrow", {"width": 32}), ("_wide", {"width": 128})):
+    small = SMALL_BLOCKS | change
+    for normed in NORMED:
+        GRIDS[f"without_{normed}{name}"] = grid(
+            ["none", "rms_norm"] if normed == "all" else ["rms_norm"],
+            small | {"normed": normed},
+            BY_SGD,
+            rates=[3e-1],
+            tuning_seeds=FIVE,
+            seeds=[],
+        )
+    GRIDS[f"without_clipped{name}"] = grid(
+        ["none"], small, BY_SGD | {"clip": 1.0}, rates=[3e-1], tuning_seeds=FIVE, seeds=[]
+    )
 
 # Lesson 05: lesson 00's net with shortcuts; curves with a bound, with a bend, with both or neither
 CURVED = ["line", "clip", "arsinh", "dyt"]

@@ -27,6 +27,12 @@ def growth(answer) -> None:
         "He's weights double the mean square once more: the second Linear has no ReLU behind it.": (
             (1 + alpha**2) ** blocks
         ),
+        "He's weights double the mean square, so the last Linear gives 2, not 1/2.": (
+            (1 + alpha**2 / 2) ** blocks
+        ),
+        "lengths do not add up, nor are they asked for: the squares add up, 1 + 2 a^2.": (
+            (1 + alpha) ** blocks
+        ),
         "lengths do not add up: x and the branch are independent, so their squares do.": (
             (1 + alpha) ** (2 * blocks)
         ),
@@ -305,6 +311,9 @@ def clip_by_unit(student) -> None:
             )
         ),
         "`least` belongs to the weight's norm, not to the gradient's.": _least_of_the_gradient,
+        "`least` belongs to the weight's norm; yours takes it for the gradient's norm as well.": (
+            _least_of_both
+        ),
         "shorten the gradient, not the weight.": _weight_in_its_place,
         "the norm is the root of the sum of squares, not of their mean.": _by_mean_squares,
         "the norm is the root of the sum of squares, not the sum of the sizes.": _by_sizes,
@@ -320,6 +329,7 @@ def _clip_case(rows: int, columns: int, factor: float) -> dict:
     sizes[1] = 0.05  # shorter than `least`, and not 0
     weight = sizes * draw(rows, columns)
     grad = draw(rows, columns, seed=1)
+    grad[1] *= 0.25 / grad[1].norm()  # shorter than `least`, and too long where factor is below 0.8
     grad[-1] = 0
     return {"weight": weight, "grad": grad, "factor": factor, "least": 0.3}
 
@@ -340,6 +350,11 @@ def _only_for_zero(weight, grad, factor, least) -> Tensor:
 def _least_of_the_gradient(weight, grad, factor, least) -> Tensor:
     limit = factor * _norms(weight).clamp(min=least)
     return torch.where(_norms(grad) > limit, grad * limit / (_norms(grad) + least), grad)
+
+
+def _least_of_both(weight, grad, factor, least) -> Tensor:
+    limit = factor * _norms(weight).clamp(min=least)
+    return torch.where(_norms(grad) > limit, grad * limit / _norms(grad).clamp(min=least), grad)
 
 
 def _weight_in_its_place(weight, grad, factor, least) -> Tensor:

@@ -12,6 +12,7 @@ SIDE = 8  # pixels
 PIXELS = SIDE * SIDE
 CLASSES = 10
 PLACEMENTS = ("pre", "post", "output", "sandwich")
+NORMED = ("all", "branches", "last")
 STARTS = {  # standard deviation of the weights from (fan_in, fan_out)
     "he": lambda fan_in, fan_out: math.sqrt(2 / fan_in),
     "xavier": lambda fan_in, fan_out: math.sqrt(2 / (fan_in + fan_out)),
@@ -65,6 +66,7 @@ def residual_mlp(
     depth: int = 8,
     width: int = 32,
     placement: str = "pre",
+    normed: str = "all",
     skip_init: bool = False,
     fixup: bool = False,
     start: str = "he",
@@ -77,14 +79,20 @@ def residual_mlp(
     With fixup the branches are Fixup's, which need no norm, and the head starts at 0.
 
     Args:
+        normed: "branches" leaves out the norm before the head, "last" those of the blocks.
         offset: added at the start to every weight of a Linear layer, but for the head's.
     """
+    if normed not in NORMED:
+        expected = ", ".join(map(repr, NORMED))
+        raise ValueError(f"residual_mlp has norms at {expected}, got {normed!r}.")
+    of_branch = None if normed == "last" else norm
+    of_head = None if normed == "branches" else norm
     layers: list[nn.Module] = [nn.Linear(PIXELS, width)]
     for _ in range(depth):
         plain = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
         branch = FixupBranch(width) if fixup else plain
-        layers.append(Block(branch, norm, width, placement, skip_init=skip_init))
-    layers.extend(_last(norm, width, placement))
+        layers.append(Block(branch, of_branch, width, placement, skip_init=skip_init))
+    layers.extend(_last(of_head, width, placement))
     net = _init(nn.Sequential(*layers, nn.Linear(width, CLASSES)), start, seed)
     with torch.no_grad():
         for layer in net[:-1].modules():

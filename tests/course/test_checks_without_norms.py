@@ -17,6 +17,8 @@ GROWTHS = {
     "no gain": (3**K, "without a gain"),
     "not squared": ((1 + 2 * A) ** K, "a^2"),
     "one for two": ((1 + A**2) ** K, "no ReLU behind it"),
+    "halved": ((1 + A**2 / 2) ** K, "2, not 1/2"),
+    "one length": ((1 + A) ** K, "nor are they asked for"),
     "lengths": ((1 + A) ** (2 * K), "lengths do not add up"),
     "a sum": (1 + 2 * K * A**2, "a power, not a sum"),
     "the size": ((1 + 2 * A**2) ** (K / 2), "factor of the size"),
@@ -216,6 +218,11 @@ def on_the_gradient(w, g, factor, least):
     return torch.where(lengths(g) > limit, g / (lengths(g) + least) * limit, g)
 
 
+def on_both(w, g, factor, least):
+    ratio = limit_of(w, factor, least) / lengths(g).clamp(min=least)
+    return g * torch.where(lengths(g) > limit_of(w, factor, least), ratio, 1.0)
+
+
 def the_weight(w, g, factor, least):
     limit = limit_of(w, factor, least)
     return torch.where(lengths(g) > limit, w / lengths(g) * limit, g)
@@ -236,6 +243,7 @@ CLIPS = {
     "under the root": (under_the_root, "no root of a sum"),
     "root of squares": (of_squares, "no root of squares"),
     "least on the gradient": (on_the_gradient, "not to the gradient's"),
+    "least on both": (on_both, "gradient's norm as well"),  # was accepted
     "the weight": (the_weight, "not the weight"),
     "mean squares": (mean_squares, "not of their mean"),
     "sizes": (sizes, "not the sum of the sizes"),

@@ -134,6 +134,17 @@ def test_only_last_leaves_the_norm_before_the_head_and_no_other():
         training.mlp(layers.LayerNorm, only_last=True)
 
 
+@pytest.mark.parametrize(("normed", "blocks", "last"), [("branches", 3, 0), ("last", 0, 1)])
+def test_a_residual_mlp_has_its_norms_in_its_branches_or_before_its_head(normed, blocks, last):
+    def norms(net):
+        return sum(isinstance(part, layers.LayerNorm) for part in net.modules())
+
+    net = training.residual_mlp(layers.LayerNorm, depth=3, width=8, normed=normed)
+    assert (norms(net[:4]), norms(net[4:])) == (blocks, last)
+    with pytest.raises(ValueError, match="'all', 'branches', 'last', got 'first'"):
+        training.residual_mlp(normed="first")
+
+
 def test_an_unknown_placement_is_refused_with_those_that_there_are():
     with pytest.raises(ValueError, match="'pre', 'post', 'output', 'sandwich', got 'middle'"):
         training.Block(nn.Linear(8, 8), None, 8, "middle")
