@@ -110,6 +110,9 @@ def fair(student) -> None:
         "the gain is divided by the variance of h, not by its root.": (
             lambda *case: _fair(*case, line=_by_deviation)
         ),
+        "h.var(0) divides by N - 1, and your covariance by N: divide both by the same number.": (
+            lambda *case: _fair(*case, line=_unequal_counts)
+        ),
         "the gain is the covariance over the variance of h; one deviation over the other leaves "
         "out how far h and y go together.": lambda *case: _fair(*case, line=_deviations),
         "the gain is upside down: covariance over variance, not variance over covariance.": (
@@ -223,6 +226,12 @@ def _bias_is_mean(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 def _variance_of_y(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     centred = h - h.mean(0)
     w = (centred * y).mean(0) / y.var(0, correction=0)
+    return w, y.mean(0) - w * h.mean(0)
+
+
+def _unequal_counts(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    centred = h - h.mean(0)
+    w = (centred * y).mean(0) / h.var(0)
     return w, y.mean(0) - w * h.mean(0)
 
 

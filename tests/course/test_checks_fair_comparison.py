@@ -104,6 +104,7 @@ COMPARISONS = {
     "bias left out": (scored(without_bias), "is not added"),
     "bias is the mean": (scored(mean_as_bias), "what the means leave"),
     "variance of y": (scored(divided_by(lambda h, y: len(y) * y.var(0, correction=0))), "not of y"),
+    "var(0) under a mean": (scored(divided_by(lambda h, y: len(h) * h.var(0))), "by N - 1"),
     "deviation": (scored(divided_by(lambda h, y: len(h) * h.std(0, correction=0))), "by its root"),
     # these two were named "the biases are missing" and "one line for all" (the errors are near)
     "deviations": (
