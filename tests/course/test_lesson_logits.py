@@ -105,5 +105,9 @@ def test_the_best_plain_problem_is_worse_than_the_worst_divided_one(how):
     errors = {rate: train(lesson["raw"], rate, **how)[0] for rate in PLAIN_RATES}
     worst = train(lesson["divided"], 0.003, **how)[0].max()
     assert min(error.min() for error in errors.values()) > 2 * worst
+    root = (how.get("width", 64) ** 0.5) ** 0.5
+    small = train(lesson["raw"], 0.001, start=1 / root, **how)[0]
+    large = [train(lesson["divided"], rate, start=root, **how)[0] for rate in (1e-3, 3e-3, 1e-2)]
+    assert min(error.min() for error in large) > 2 * small.max()
     if not how:
         assert min(errors, key=lambda rate: errors[rate].mean()) == 0.001  # the lesson's
