@@ -557,3 +557,13 @@ for name, (model, train) in DECAYING.items():
         tuning_seeds=FIVE,
         seeds=[],
     )
+
+# the last gain and the head multiply each other: each of them pulled alone, both, and neither
+GRIDS["decay_head"] = grid(
+    [f"decay_{which}" for which in ("matrices", "last", *training.WITHOUT_HEAD)],
+    BOTH_SIDES,
+    BY_ADAMW | {"weight_decay": 10.0},
+    rates=[1e-2],
+    tuning_seeds=FIVE,
+    seeds=[],
+)

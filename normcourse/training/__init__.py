@@ -8,7 +8,7 @@ records, swaps -> trials.
 from normcourse.jsonfile import RecordError
 from normcourse.training.contenders import CONTENDERS, MODELS, build
 from normcourse.training.data import Data, digits
-from normcourse.training.decay import DECAYED, decay_groups, gains_by_place
+from normcourse.training.decay import DECAYED, WITHOUT_HEAD, decay_groups, gains_by_place
 from normcourse.training.looks import accuracy, by_depth
 from normcourse.training.loop import OPTIMIZERS, Record, train
 from normcourse.training.models import (
@@ -40,6 +40,7 @@ __all__ = [
     "SWAP",
     "SWAPS",
     "SWAP_NAMES",
+    "WITHOUT_HEAD",
     "Attention",
     "Block",
     "Data",

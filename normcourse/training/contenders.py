@@ -155,6 +155,12 @@ CONTENDERS = {
     "decay_input": _decays("eps 1e-5, gains before a branch decay", decayed="input"),
     "decay_output": _decays("eps 1e-5, gains behind a branch decay", decayed="output"),
     "decay_last": _decays("eps 1e-5, the last norm's gains decay", decayed="last"),
+    "decay_matrices_without_head": _decays(
+        "eps 1e-5, no gain decays, nor does the head", decayed="matrices_without_head"
+    ),
+    "decay_last_without_head": _decays(
+        "eps 1e-5, the last norm's gains decay, the head does not", decayed="last_without_head"
+    ),
     "decay_gains": _decays("eps 1e-5, all gains decay", decayed="gains"),
     "decay_offset": Contender(
         "eps 1e-5, gains stored as offsets from 1, and all decay", OffsetRMSNorm, decayed="gains"

@@ -6,26 +6,31 @@ from normcourse.training.models import Block
 
 # beside the weights of all layers ("matrices"): the gains of the norms that stand there
 DECAYED = ("nothing", "matrices", "input", "output", "last", "gains")
+WITHOUT_HEAD = ("matrices_without_head", "last_without_head")  # the net's last matrix stays free
 
 
 def decay_groups(net: nn.Module, weight_decay: float, decayed: str) -> list[dict]:
     """Two groups for an optimizer: what is decayed, and the rest with a weight_decay of 0.
 
     Args:
-        decayed: of DECAYED. "matrices" are all parameters with two axes or more; the others add the
-            gains of the norms before a Block's branch ("input"), behind it ("output"), of those
-            outside the Blocks ("last"), or of all of them ("gains"). Biases are never decayed.
+        decayed: of DECAYED or WITHOUT_HEAD. "matrices" are all parameters with two axes or more;
+            the others add the gains of the norms before a Block's branch ("input"), behind it
+            ("output"), of those outside the Blocks ("last"), or of all of them ("gains"). Biases
+            are never decayed.
     Raises: ValueError (another name).
     """
-    if decayed not in DECAYED:
-        expected = ", ".join(map(repr, DECAYED))
+    names = (*DECAYED, *WITHOUT_HEAD)
+    if decayed not in names:
+        expected = ", ".join(map(repr, names))
         raise ValueError(f"Weight decay needs one of {expected}, got {decayed!r}.")
     places = gains_by_place(net)
     chosen: list[nn.Parameter] = []
     if decayed != "nothing":
         chosen += [parameter for parameter in net.parameters() if parameter.dim() >= 2]
+    if decayed in WITHOUT_HEAD:
+        chosen.pop()
     for place, gains in places.items():
-        if decayed in (place, "gains"):
+        if decayed in (place, f"{place}_without_head", "gains"):
             chosen += gains
     ids = set(map(id, chosen))
     rest = [parameter for parameter in net.parameters() if id(parameter) not in ids]

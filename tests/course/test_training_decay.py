@@ -25,6 +25,9 @@ GAINS = {
 }
 
 
+GAINS |= {"matrices_without_head": [], "last_without_head": LAST}
+
+
 def decaying(net, decayed):
     names = {id(parameter): name for name, parameter in net.named_parameters()}
     first, second = training.decay_groups(net, 0.3, decayed)
@@ -35,12 +38,14 @@ def decaying(net, decayed):
     return chosen
 
 
-@pytest.mark.parametrize("decayed", training.DECAYED)
+@pytest.mark.parametrize("decayed", [*training.DECAYED, *training.WITHOUT_HEAD])
 def test_the_gains_of_a_place_decay_with_the_weights(decayed):
     net = training.build(BOTH_SIDES, "rms_norm", seed=0)
     chosen = decaying(net, decayed)
     matrices = [name for name, parameter in net.named_parameters() if parameter.dim() == 2]
     assert len(matrices) == 6
+    if decayed in training.WITHOUT_HEAD:
+        assert matrices.pop() == "4.weight"
     assert sorted(chosen) == sorted(([] if decayed == "nothing" else matrices) + GAINS[decayed])
 
 
