@@ -784,5 +784,5 @@ def _card_evidence(student: Mapping) -> None:
     if student["decay_on_gains"] and sure["decay_on_gains"] == "measured here":
         raise Slip(
             "sure: measured here, decay of the blocks' gains changed nothing that one could see, "
-            "and strong decay of the last norm's gain cost digits."
+            "and strong decay of the last norm's gain and the head together cost digits."
         )
