@@ -313,6 +313,7 @@ def test_each_allocator_has_a_process_of_its_own(monkeypatch):
     assert started == [("as it comes", {}), ("warm", bench.WARM)]
 
 
+@pytest.mark.slow
 def test_such_a_process_starts(tmp_path, monkeypatch, capfd):
     """No time is left, so it begins and measures nothing."""
     monkeypatch.delenv("PYTHONPATH", raising=False)

@@ -70,6 +70,7 @@ def test_what_is_not_attempted_is_not_wrong(lesson, name, arguments):
         assert verdict.startswith("[ ]") and verdict.endswith("not attempted yet"), nothing
 
 
+@pytest.mark.slow
 @every_exercise
 def test_the_slips_of_a_check_differ_on_its_inputs(lesson, name, arguments):
     answers = [load(lesson)[argument] for argument in arguments]

@@ -229,6 +229,7 @@ def trained():
 GOOD_PAIRS = [(1.6, 1.2), (3, 1), (1, 1.5), (-1.6, -1.2), (torch.tensor(1.6), 1.2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", GOOD_PAIRS, ids=str)
 def test_more_than_one_pair_is_accepted(pair, trained):
     verdict = check.told_nothing(pair, trained)

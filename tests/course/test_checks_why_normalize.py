@@ -412,6 +412,7 @@ def test_an_epsilon_as_large_as_the_row_is_named(monkeypatch):
         assert "the fourth root of 1e-5 is 0.06" in verdict
 
 
+@pytest.mark.slow
 def test_an_unusual_norm_is_accepted_with_the_accuracy_that_it_brought():
     size = SIZES["cubes"]
     norm = norm_of(lambda h: h / (size(h) + 1e-6))

@@ -139,11 +139,13 @@ def test_from_pairs_six_layers_learn_at_no_rate(data, norm):
         assert (accuracies(data, norm, 2, rate, depth=6) < REACHED).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", each([0, 1], quick=0))
 def test_20_layers_do_not_bear_the_rate_2(data, seed):
     assert (accuracies(data, Norm, 64, 2.0, depth=20, seed=seed) < REACHED).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", each(KINDS))
 def test_six_layers_read_most_with_batch_norm(data, kind):
     how = {"depth": 6} | KINDS[kind]

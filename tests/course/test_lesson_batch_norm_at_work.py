@@ -34,6 +34,7 @@ def test_the_layer_that_saves_memory_learns_worse_than_batch_norm(kind):
         assert broken.max() < without.min()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", each(KINDS))
 def test_batch_norm_bears_the_rate_1_with_a_shift_and_with_lengths_held(kind):
     lesson = definitions()

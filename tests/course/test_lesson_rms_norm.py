@@ -45,6 +45,7 @@ def test_the_mean_feeds_itself_where_the_signs_of_the_offsets_agree(size):
     assert damped_share < 0.7 < 0.95 < share
 
 
+@pytest.mark.slow
 def test_at_the_rate_1_the_wrong_divisor_helps_and_the_exchange_costs_less():
     lesson = definitions()
     network, right = lesson["relu_writes"], lesson["right"]

@@ -78,6 +78,7 @@ def test_the_repaired_curve_learns(data, kind):
     assert accuracies(data, both, **DEEPER[kind]).min() > 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", each(KINDS))
 def test_one_mend_alone_is_worse_than_both(data, kind):
     worst = accuracies(data, both, **KINDS[kind]).min()

@@ -63,6 +63,7 @@ def test_batch_norms_rows_differ_but_not_by_digit(seed):
     assert abs(within - between) < 0.02
 
 
+@pytest.mark.slow
 def test_adam_learns_with_a_tiny_eps():
     lesson = definitions()
     data, net = lesson["data"], lesson["plain_net"](30)

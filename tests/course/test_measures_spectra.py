@@ -136,6 +136,7 @@ def check_rank_one_matrices():
         assert abs(tiny * 1e300 - trace[2]) <= allowed[2]
 
 
+@pytest.mark.slow
 def test_rank_one_matrices_have_a_spectral_radius():  # [EQ-SPECTRAL-RADIUS]
     check_rank_one_matrices()
 

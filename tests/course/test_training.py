@@ -43,6 +43,7 @@ def test_digits_that_are_not_there_are_an_error_that_says_what_to_install(
         training.digits()
 
 
+@pytest.mark.slow
 def test_digits_are_read_without_importing_scikit_learn():
     script = (
         "import sys; from normcourse import training; training.digits(); "

@@ -329,6 +329,7 @@ for run, *tensors in (
 """
 
 
+@pytest.mark.slow
 def test_the_way_to_the_kernels_in_tritons_interpreter():
     pytest.importorskip("triton")
     paths = os.pathsep.join(sys.path)

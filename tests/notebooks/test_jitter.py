@@ -199,6 +199,7 @@ PRINT_TIES = "import torch\nprint(torch.tensor([2.0, 1.0, 2.0, 1.0]).argsort({})
 PRINT_EXP = "import math\nprint([math.exp(k / 7) for k in range(20)])"
 
 
+@pytest.mark.slow
 def test_the_plugin_puts_the_noise_into_a_kernel_once(tmp_path):
     exp = printed(str([math.exp(k / 7) for k in range(20)]))
     cells = {

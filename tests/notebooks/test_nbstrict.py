@@ -289,6 +289,7 @@ def test_strict_nbval_sees_what_differs_and_nothing_else(tmp_path):
         assert expected in said[name] if expected else said[name] == "", said[name]
 
 
+@pytest.mark.slow
 def test_a_cell_that_never_ends_is_stopped_and_named(tmp_path, monkeypatch):
     monkeypatch.setattr(nbstrict, "CELL_TIMEOUT_S", 1)
     cells = {

@@ -64,6 +64,7 @@ def test_what_did_not_change_stays_byte_for_byte_even_live_output(tmp_path):
     assert shown(same) == ["3\n"]  # so the second run did execute the cell
 
 
+@pytest.mark.slow
 def test_a_failing_cell_is_named_and_the_file_left_alone(tmp_path):
     sound = write(tmp_path / "sound.ipynb", "1 + 1")
     broken = write(tmp_path / "broken.ipynb", "x = 1", "x / 0")
