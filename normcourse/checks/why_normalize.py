@@ -349,6 +349,13 @@ KNOWN = {  # what a norm of one's own is not: (rows, width) -> rows
 }
 
 
+def _in_words(accuracy: float | None) -> str:
+    """Where a net has failed, its digits are another CPU's: not said."""
+    if accuracy is None:
+        return "overflowed numbers"
+    return f"{accuracy:.2f}" if accuracy >= 0.5 else "less than half"
+
+
 @exercise(
     "Exercise 4 (a norm of your own)",
     f"MyNorm({WIDTH})",
@@ -386,9 +393,7 @@ def own_norm(student) -> str:
         )
     reached = [_trained(student, rate) for rate in RATES]
     found = ", ".join(
-        f"overflowed numbers at the rate {rate:g}"
-        if accuracy is None
-        else f"{accuracy:.2f} at the rate {rate:g}"
+        f"{_in_words(accuracy)} at the rate {rate:g}"
         for rate, accuracy in zip(RATES, reached, strict=True)
     )
     if max(accuracy or 0.0 for accuracy in reached) < WANTED:
