@@ -55,6 +55,7 @@ def made(tool, alone, tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_the_record_says_how_it_was_made(tool, alone, tmp_path, capsys):
     assert run(tool, tmp_path) == 0
     assert f"{RUNS} runs done, 0 were there" in capsys.readouterr().out

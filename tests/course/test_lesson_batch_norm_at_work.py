@@ -22,6 +22,7 @@ def definitions() -> dict:
     return run_cells("01a_batch_norm_at_work.ipynb", *cells)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", each(KINDS))
 def test_the_layer_that_saves_memory_learns_worse_than_batch_norm(kind):
     lesson = definitions()

@@ -65,6 +65,7 @@ def ends():
     return of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EACH)
 @pytest.mark.parametrize("tokens", [24, 64])
 def test_a_cap_of_3_is_overrun_with_24_tokens(ends, tokens, kind):

@@ -34,6 +34,7 @@ def test_blocks_that_do_nothing_do_not_learn_with_a_norm_at_the_head(rate):
     assert max(lesson["right"](network, trained, norm)) < 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0.05, -0.05])
 def test_the_mean_feeds_itself_where_the_signs_of_the_offsets_agree(size):
     lesson = definitions()

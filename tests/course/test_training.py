@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
+@pytest.mark.slow
 def test_the_digits_are_those_of_scikit_learn():
     from sklearn.datasets import load_digits
 
