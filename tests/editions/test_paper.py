@@ -269,7 +269,7 @@ FOLDS = """[...document.querySelectorAll("details:not(details *)")].map((fold) =
 LETTERS = """[...document.querySelectorAll("article :is(p, li, td, th, summary, pre)")].filter(
   (part) => part.textContent.trim() && part.checkVisibility()).map((part) => [
     parseFloat(getComputedStyle(part).fontSize) * 72 / 96, part.tagName])"""
-LONGEST = 17  # pages of the lesson that is looked at
+LONGEST = 15  # pages of a lesson, on the shorter paper (Letter)
 
 
 def test_a_lesson_is_printed_short_closed_and_legible(tab, site, tmp_path):
@@ -298,6 +298,17 @@ def test_a_lesson_is_printed_short_closed_and_legible(tab, site, tmp_path):
     tab.media()
     assert min(size for size, name in letters if name != "PRE") >= 9.99
     assert min(size for size, name in letters if name == "PRE") >= 8.49
+
+
+def test_a_lesson_with_a_long_table_wastes_no_page_and_splits_no_row(tab, site, tmp_path):
+    address = (site / "08_capstone.html").as_uri()
+    words, pictures = printed_page(tab, address, tmp_path / "lesson.pdf")
+    assert_clean(words, pictures)
+    assert len(words) <= LONGEST
+    rows = tab.run('[...document.querySelectorAll("td:nth-child(4)")].map((td) => td.textContent)')
+    assert len(rows) > 10
+    assert [row for row in rows if not any(squeezed(row) in text for text in words)] == []
+    assert min(map(len, words[:-1])) > 500
 
 
 SOLVED = "return weight / (rho * alpha)"
