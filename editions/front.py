@@ -7,6 +7,11 @@ paragraph that begins with these words.
 import re
 from pathlib import Path
 
+import yaml
+
+from editions.colab import CITATION
+from editions.notebook import Notebook
+
 README = Path(__file__).resolve().parents[1] / "README.md"
 ASKED = re.compile(r"<!-- README: (.+?) -->")
 LINK = re.compile(r"\[([^\]\n]*)\]\(([^)\s]+)\)")
@@ -31,6 +36,28 @@ def description(readme: str) -> str:
     return readme.split("\n\n")[1]
 
 
+def lessons(readme: str, notebooks: Path) -> list[tuple[str, ...]]:
+    """The rows of the README's table whose lessons are there."""
+    return [row for row in LESSON.findall(readme) if (notebooks / row[3]).is_file()]
+
+
+def begin(readme: str, notebooks: Path) -> str:
+    """The button to the first lesson, with what it costs."""
+    number, _, _, file, _, _ = lessons(readme, notebooks)[0]
+    words = f"Begin with lesson {number}"
+    if time := Notebook(notebooks / file).minutes:
+        words += f" <small>{time.core} minutes to read, {time.whole} with its exercises</small>"
+    return f"[{words}]({file}){{.begin}}"
+
+
+def made_by(citation: Path = CITATION) -> str:
+    """The authors as CITATION.cff names them."""
+    authors = yaml.safe_load(citation.read_text("utf-8"))["authors"]
+    parts = ("given-names", "family-names", "name")
+    names = [" ".join(author[part] for part in parts if part in author) for author in authors]
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
 def picture(readme: str) -> str:
     """The first picture, with its alt text also below it."""
     alt, path = PICTURE.findall(readme)[0]
@@ -45,7 +72,7 @@ def card(number: str, question: str, path: str, minutes: str, built: str) -> str
 def cards(readme: str, notebooks: Path) -> str:
     """A card for each lesson of the main road, its side lessons folded in it."""
     lines = ["{.cards}"]
-    rows = [row for row in LESSON.findall(readme) if (notebooks / row[3]).is_file()]
+    rows = lessons(readme, notebooks)
     for number, letter, question, path, minutes, built in rows:
         if letter:
             continue
@@ -72,6 +99,8 @@ def front_page(template: str, readme: str, notebooks: Path) -> str:
     parts = {
         "title": readme.partition("\n")[0],
         "description": description(readme),
+        "begin": begin(readme, notebooks),
+        "made by": made_by(),
         "picture": picture(readme),
         "lessons": cards(readme, notebooks),
         "doors": doors(readme),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from editions.notebook import Notebook
 from tests.failing import fail, fail_if_any, said
 from tests.planting import plant
 from tools import hero, minutes
@@ -85,6 +86,15 @@ def test_the_hours_are_those_of_the_lessons():
     stated = [minutes.stated(path) for path in main_road]
     assert abs(sum(whole for _, whole in stated) / 60 - int(hours[1])) <= 1
     assert abs(sum(core for core, _ in stated) / 60 - int(hours[2])) <= 1
+
+
+def test_the_question_at_the_head_has_the_numbers_of_lesson_00():
+    said = re.search(
+        r"of (\d+) layers learns to read (\d+)% .+ (\d+) layers .+ reads (\d+)%", README
+    )
+    printed = Notebook(ROOT / "notebooks" / "00_why_normalize.ipynb").printed("failure-train")
+    shown = re.findall(r"(\d+) layers: loss .+, accuracy 0\.(\d+)", printed)
+    assert list(said.groups()) == [str(int(number)) for row in shown for number in row]
 
 
 def test_the_example_runs_as_it_stands_and_prints_what_it_says(capsys):

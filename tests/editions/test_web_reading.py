@@ -6,6 +6,7 @@ import re
 import pytest
 
 from editions import front, order
+from editions.notebook import Notebook
 from tests.editions.conftest import ROOT
 from tests.editions.site import READY
 
@@ -17,6 +18,10 @@ META = re.compile(r'<meta (?:name|property)="(description|og:\w+)" content="([^"
 RESULTS = (
     "[...document.querySelectorAll('#search-results li a')].map((a) => a.getAttribute('href'))"
 )
+# The paragraphs that end above the lower edge of the window.
+IN_SIGHT = """[...document.querySelectorAll("article p")].filter(
+  (part) => part.getBoundingClientRect().bottom < innerHeight).map(
+  (part) => part.innerText).join("\\n")"""
 
 
 def related(site, page):
@@ -24,14 +29,32 @@ def related(site, page):
     return dict(RELATED.findall((site / f"{page}.html").read_text("utf-8")))
 
 
-@pytest.mark.parametrize("window", [(1280, 900, False), (360, 800, True)])
+@pytest.mark.parametrize("window", [(1280, 900, False), (360, 780, True)])
 def test_who_opens_the_first_page_sees_where_to_begin(tab, site, window):
     width, height, phone = window
     tab.size(width, height, phone).open((site / "index.html").as_uri(), READY)
-    box = tab.run("document.querySelector('a.begin').getBoundingClientRect().toJSON()")
-    assert box["bottom"] < height
     link = tab.run("document.querySelector('a.begin').href")
     assert link == (site / "00_why_normalize.html").as_uri()
+    (asked,) = re.findall(r"^\*\*What broke\?\*\* .+", README, re.M)
+    minutes = Notebook(ROOT / "notebooks" / "00_why_normalize.ipynb").minutes
+    seen = tab.run(IN_SIGHT)
+    for said in (
+        front.description(README),
+        asked.replace("*", ""),
+        f"Begin with lesson 00\n{minutes.core} minutes to read, {minutes.whole} with its exercises",
+        f"{front.made_by()} made it. A machine runs every notebook again",
+        "how many outputs move?",
+    ):
+        assert said in seen
+    figure = tab.run("document.querySelector('.interactive').getBoundingClientRect().toJSON()")
+    assert (figure["top"] if phone else figure["bottom"]) < height
+
+
+def test_the_authors_are_those_of_the_citation(tmp_path):
+    file = tmp_path / "CITATION.cff"
+    ada = "- {given-names: Ada, family-names: Lovelace}\n"
+    file.write_text(f"authors:\n{ada}- name: A Group\n- name: Others\n", "utf-8")
+    assert front.made_by(file) == "Ada Lovelace, A Group and Others"
 
 
 def test_the_first_page_has_a_card_for_each_question_of_the_readme(tab, site):
