@@ -267,9 +267,16 @@ class Then(Part):
     """The rest of the slide comes at the next click: slides.py puts it into this box."""
 
     required_arguments = 0
+    kinds: ClassVar = ["fragment"]
 
     def part(self):
-        return nodes.container(classes=["fragment"])
+        return nodes.container(classes=[*self.kinds])
+
+
+class Answer(Then):
+    """The same; on the handout for students its place is left empty."""
+
+    kinds: ClassVar = ["fragment", "answer"]
 
 
 class Beside(Part):
@@ -324,6 +331,7 @@ PARTS = {
     "code-of": CodeOf,
     "poll": Poll,
     "then": Then,
+    "answer": Answer,
     "beside": Beside,
     "notes": Notes,
 }

@@ -46,11 +46,11 @@ def is_mine(section: nodes.section) -> bool:
 
 
 def is_then(node: nodes.Node) -> bool:
-    return isinstance(node, nodes.container) and node["classes"] == ["fragment"]
+    return isinstance(node, nodes.container) and "fragment" in node["classes"]
 
 
 def fold_after_then(section: nodes.section) -> None:
-    """What follows a {then} goes into its box, up to the next one, or to the next column."""
+    """What follows a {then} or {answer} goes into its box, up to the next one, or a new column."""
     box = None
     for part in own(section):
         if is_then(part):

@@ -1,8 +1,8 @@
 // A deck on A4, without reveal.js. ?view=handout is for students: two slides a page, with lines to
-// write on, and no answer of a poll. ?view=script is for the lecturer: each slide beside its notes.
+// write on, and no answers. ?view=script is for the lecturer: each slide beside its notes.
 
 const PAPERS = {
-  handout: { beside: () => rules(5), steps: ".fragment:not(section:has(.poll) *)" },
+  handout: { beside: () => rules(5), steps: ".fragment:not(.answer, section:has(.poll) *)" },
   script: { beside: (slide) => slide.querySelector("aside.notes"), steps: ".fragment" },
 };
 
