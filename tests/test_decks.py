@@ -163,6 +163,10 @@ END = """## Two exercises for the room
 1. One.
 2. Two.
 
+:::{answer}
+:::
+$25 / 2 = 12.5$, and {value}`lines /first (\\S+)/` is measured.
+
 :::{notes} 1
 Go.
 :::
@@ -251,6 +255,7 @@ FAULTS = {
     "summary-short": ("- Nothing.\n", "", "1 answers, but the plan has 2 points"),
     "source": ("{sources} 1910.07467", "{sources} 1910.07476", "no '1910.07476'; near it: 1910"),
     "interactive": ("{figure-of} picture\n:steps:", "{interactive-of} picture", "has no figure"),
+    "exercise-uncalculated": ("$25 / 2 = 12.5$, and", "It is", "12.5 answers an exercise, and no"),
     "one-exercise": ("2. Two.\n", "", "the last slide has no list of two exercises"),
 }
 

@@ -14,7 +14,7 @@ from editions.extension.decks.lesson import (
     is_own,
     lesson_of,
 )
-from editions.extension.decks.slides import cells_of, is_mine, own, speaker_notes
+from editions.extension.decks.slides import cells_of, is_mine, is_then, own, speaker_notes
 from editions.notebook import UnknownName
 
 log = logging.getLogger(__name__)
@@ -186,9 +186,28 @@ def check_minutes(env, sections) -> None:
 
 def check_exercises(sections) -> None:
     """The last slide has two exercises for the room."""
-    lists = [part for part in own(sections[-1]) if isinstance(part, nodes.enumerated_list)]
+    last = sections[-1]
+    lists = [part for part in own(last) if isinstance(part, nodes.enumerated_list)]
     if [len(exercises.children) for exercises in lists] != [2]:
-        log.warning("the last slide has no list of two exercises", location=sections[-1])
+        log.warning("the last slide has no list of two exercises", location=last)
+    formulas = " ".join(part.astext() for part in last.findall(is_formula))
+    calculated = set(numbers.in_digits(formulas))
+    for result in [each for box in own(last) if is_then(box) for each in box.findall(is_measured)]:
+        if numbers.value_of(result.astext()) not in calculated:
+            log.warning(
+                "%s answers an exercise, and no formula on the slide has it: "
+                "the cell may have it for other numbers than the question's",
+                result.astext(),
+                location=result,
+            )
+
+
+def is_formula(node) -> bool:
+    return isinstance(node, nodes.math | nodes.math_block)
+
+
+def is_measured(node) -> bool:
+    return is_element(node) and "measured" in node["classes"]
 
 
 def setup(app):
