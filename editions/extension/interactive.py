@@ -46,12 +46,13 @@ def depart(self, node):
 
 
 def add_scripts(app, pagename, templatename, context, doctree):
-    """Only pages with such a figure load its scripts."""
+    """Only pages with such a figure load its scripts and its style."""
     if doctree is None:
         return
     figures = sorted({node["figure"] for node in doctree.findall(interactive)})
     if not figures:
         return
+    app.add_css_file("interactive/marks.css")
     for script in [*SCRIPTS, *(f"{figure}.js" for figure in figures)]:
         app.add_js_file(f"interactive/{script}", loading_method="defer")
 
