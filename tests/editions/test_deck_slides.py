@@ -32,12 +32,14 @@ LOOK = r"""((number) => {
     const size = parseFloat(getComputedStyle(element).fontSize);
     if (words && size < SMALLEST) small.push(`${size} ${element.textContent.slice(0, 40)}`);
   }
+  for (const text of slide.querySelectorAll(".chart text, .interactive text")) {
+    const shown = parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a;
+    if (shown < IN_CHARTS) small.push(`${shown} ${text.textContent}`);
+  }
   const letters = [...slide.querySelectorAll(".chart text")];
   for (const text of letters) {
     const box = text.getBoundingClientRect();
     const chart = text.closest(".chart").getBoundingClientRect();
-    const size = parseFloat(getComputedStyle(text).fontSize);
-    if (size < IN_CHARTS) small.push(`${size} ${text.textContent}`);
     if (box.left < chart.left - 1 || box.right > chart.right + 1) beyond.push(text.textContent);
     for (const other of letters) {
       const its = other.getBoundingClientRect();
@@ -111,6 +113,10 @@ PLANTED = {
     ),
     "a chart of small letters": (
         "<svg class='chart' width='300' font-size='21'><text y='30'>one</text></svg>",
+        "small",
+    ),
+    "a figure to move that is drawn too small": (
+        "<div class='interactive'><svg viewBox='0 0 1500 99'><text y='30'>one</text></svg></div>",
         "small",
     ),
     "a picture whose labels nobody measured": ("<img src='x.png' alt='x'>", "small"),

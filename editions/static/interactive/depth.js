@@ -3,9 +3,9 @@
 
 (() => {
   const WIDTH = 640;
-  const HEIGHT = 250;
+  const HEIGHT = 256;
   const LEFT = 84;
-  const BOTTOM = HEIGHT - 54;
+  const BOTTOM = HEIGHT - 60;
   const TOP = 34;
   const DEEPEST = 60;
   const ROWS = 6;

@@ -3,9 +3,9 @@
 
 (() => {
   const WIDTH = 640;
-  const HEIGHT = 280;
+  const HEIGHT = 286;
   const LEFT = 100;
-  const BOTTOM = HEIGHT - 54;
+  const BOTTOM = HEIGHT - 60;
   const TOP = 34;
   const BYTES = [3, 9]; // powers of ten: 1 kB to 1 GB
   const SECONDS = [-7, -2];

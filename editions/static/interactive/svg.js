@@ -87,7 +87,7 @@ function withUnit(value, units) {
 // A frame with its two axes: {tick: words} on each, and their names.
 function frame(svg, x, y, { across, up, left, bottom, names }) {
   for (const [tick, words] of across) {
-    const place = { x: x(tick), y: bottom + 26, "text-anchor": "middle" };
+    const place = { x: x(tick), y: bottom + 32, "text-anchor": "middle" };
     svgElement("text", place, svg).textContent = words;
     svgElement("line", { x1: x(tick), x2: x(tick), y1: bottom, y2: bottom + 5, class: "zero" }, svg);
   }
@@ -99,7 +99,7 @@ function frame(svg, x, y, { across, up, left, bottom, names }) {
   const [right, top] = [x(across.at(-1)[0]), y(up.at(-1)[0])];
   svgElement("line", { x1: left, x2: right, y1: bottom, y2: bottom, class: "zero" }, svg);
   svgElement("line", { x1: left, x2: left, y1: bottom, y2: top, class: "zero" }, svg);
-  const below = { x: (left + right) / 2, y: bottom + 51, "text-anchor": "middle" };
+  const below = { x: (left + right) / 2, y: bottom + 57, "text-anchor": "middle" };
   svgElement("text", below, svg).textContent = names[0];
   svgElement("text", { x: left, y: top - 12 }, svg).textContent = names[1];
 }
