@@ -32,14 +32,19 @@ def searched(known: list[dict]) -> Iterator[tuple[dict, list[str]]]:
         yield term, [term["en"], *term["zh"].split("；"), *alone]
 
 
+def best(term: dict, lessons: list[Notebook]) -> Notebook:
+    """The lesson that the glossary gives, or the one that has most to do with the term."""
+    given = [lesson for lesson in lessons if lesson.name.partition("_")[0] == term.get("lesson")]
+    return given[0] if given else max(lessons, key=lambda lesson: weight(term, lesson))
+
+
 def treated(lessons: list[Notebook]) -> dict[str, list[str]]:
-    """{lesson: the terms, English and Chinese, that it treats more than any other}."""
-    found: dict[str, list[str]] = {lesson.name: [] for lesson in lessons}
+    """{lesson: what its file is called, and the terms that it treats more than any other}."""
+    found = {lesson.name: [lesson.name.partition("_")[2].replace("_", " ")] for lesson in lessons}
     for term, names in searched(glossary.terms()):
-        weights = [weight(term, lesson) for lesson in lessons]
-        if max(weights):
-            best = lessons[weights.index(max(weights))]
-            found[best.name] += names
+        lesson = best(term, lessons)
+        if weight(term, lesson):
+            found[lesson.name] += names
     return found
 
 

@@ -17,7 +17,8 @@ def test_there_are_a_hundred_terms_and_none_twice():
 
 @pytest.mark.parametrize("term", TERMS, ids=lambda term: term["en"])
 def test_a_term_is_in_a_lesson(term):
-    assert term.keys() <= {"en", "zh", "seen", "note", "warning"}
+    assert term.keys() <= {"en", "zh", "seen", "note", "warning", "lesson"}
+    assert term.get("lesson", "00") in LESSONS
     assert tool.first_lesson(term, LESSONS), (
         f"no lesson has {tool.searched(term)!r}: give a form that one has as `seen`; {RENEW}"
     )

@@ -105,24 +105,44 @@ SEARCHES = {
     "RMSNorm": "03_rms_norm",
     "weight decay": "03b_scale_decay_gain",
     "QK-norm": "05a_logits",
+    "eigenvalues": "00b_products_and_steps",  # the glossary has "eigenvalue"
+    "GroupNorms": "02b_other_axes",
+    "DyISRU": "06_dyisru",
+    "gradient": "04_gradient_derivation",
+    "layers.RMSNorm": "library/layers.html#normlib.layers.RMSNorm",
+    "rms_norm": "library/functional.html#normlib.functional.rms_norm",
+    "残差": "00_why_normalize",
     "层归一化": "02_layer_norm",
     "均方根归一化": "03_rms_norm",
     "批归一化": "01_batch_norm",
 }
 
 
-def first_result(site):
+def results_in(site):
     def search(tab, asked):
         tab.open((site / "search.html").as_uri() + f"?q={asked}", READY)
         tab.wait("/finished|did not/.test(document.querySelector('.search-summary')?.innerText)")
-        return (tab.run(RESULTS) or [""])[0]
+        return tab.run(RESULTS)
 
     return search
 
 
-def test_a_search_finds_first_what_treats_it(chromium, site):
-    found = dict(zip(SEARCHES, chromium.map(first_result(site), SEARCHES), strict=True))
-    assert {asked: got for asked, got in found.items() if not got.startswith(SEARCHES[asked])} == {}
+@pytest.fixture(scope="module")
+def found(chromium, site):
+    """{what is asked: the addresses that the search finds}."""
+    return dict(zip(SEARCHES, chromium.map(results_in(site), SEARCHES), strict=True))
+
+
+@pytest.mark.parametrize("asked", SEARCHES)
+def test_a_search_finds_first_what_treats_it(found, asked):
+    assert found[asked][0].startswith(SEARCHES[asked])
+
+
+def test_a_search_names_a_page_once_and_the_heading_that_it_met(found):
+    for asked, addresses in found.items():
+        pages = [address for address in addresses if "#normlib." not in address]
+        assert len({page.partition("#")[0] for page in pages}) == len(pages), asked
+    assert "02_layer_norm.html#the-gradient" in found["gradient"]
 
 
 CODE = """[...document.querySelectorAll("pre")].filter((e) => e.checkVisibility()).map((e) => ({
