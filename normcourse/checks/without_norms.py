@@ -193,6 +193,11 @@ def derf_backward(student) -> None:
         "dalpha: x is missing, the derivative of alpha x + s by alpha.": (
             lambda *case: _derf_changed(*case, alpha_from_shift=True)
         ),
+        "dalpha: the derivative of alpha x + s by alpha is x, not alpha.": _derf_alpha_for_x,
+        "dshift: the derivative of alpha x + s by s is 1; no factor alpha.": _derf_shift_by_alpha,
+        "1 - y^2 belongs to tanh; the derivative of erf is 2/sqrt(pi) exp(-u^2).": (
+            _one_minus_square
+        ),
         "alpha is one number for all places: its gradient is a sum, and so is the shift's.": (
             _derf_not_summed
         ),
@@ -243,6 +248,11 @@ def _erf_itself(dy, x, alpha, shift) -> tuple:
     return slope * alpha, (slope * x).sum(), slope.sum()
 
 
+def _one_minus_square(dy, x, alpha, shift) -> tuple:
+    slope = dy * (1 - torch.erf(alpha * x + shift).square())
+    return slope * alpha, (slope * x).sum(), slope.sum()
+
+
 def _derf_exchanged(dy, x, alpha, shift) -> tuple:
     dx, by_alpha, by_shift = _derf(dy, x, alpha, shift)
     return dx, by_shift, by_alpha
@@ -251,6 +261,16 @@ def _derf_exchanged(dy, x, alpha, shift) -> tuple:
 def _derf_alpha_twice(dy, x, alpha, shift) -> tuple:
     dx, by_alpha, by_shift = _derf(dy, x, alpha, shift)
     return dx, alpha * by_alpha, by_shift
+
+
+def _derf_alpha_for_x(dy, x, alpha, shift) -> tuple:
+    dx, _, by_shift = _derf(dy, x, alpha, shift)
+    return dx, alpha * by_shift, by_shift
+
+
+def _derf_shift_by_alpha(dy, x, alpha, shift) -> tuple:
+    dx, by_alpha, by_shift = _derf(dy, x, alpha, shift)
+    return dx, by_alpha, alpha * by_shift
 
 
 def _derf_not_summed(dy, x, alpha, shift) -> tuple:

@@ -81,6 +81,21 @@ def with_alpha(dy, x, alpha, shift):
     return backward(by_alpha=alpha * x)(dy, x, alpha, shift)
 
 
+def one_minus_square(dy, x, alpha, shift):
+    slope = dy * (1 - torch.erf(alpha * x + shift) ** 2)
+    return alpha * slope, (x * slope).sum(), slope.sum()
+
+
+def shift_from_dx(*case):
+    dx, by_alpha, _ = backward()(*case)
+    return dx, by_alpha, dx.sum()
+
+
+def alpha_from_dx(*case):
+    dx, _, by_shift = backward()(*case)
+    return dx, dx.sum(), by_shift
+
+
 def outside(dy, x, alpha, shift):
     return backward(inner=lambda alpha, x: alpha * (x + shift))(dy, x, alpha, shift)
 
@@ -109,6 +124,9 @@ BACKWARDS = {
     "alpha again": (with_alpha, "alpha is not a factor here"),
     "no alpha": (backward(scale=1.0), "leaves the factor alpha"),
     "no x": (backward(by_alpha=1.0), "x is missing"),
+    "alpha for x": (alpha_from_dx, "is x, not alpha"),
+    "shift with alpha": (shift_from_dx, "by s is 1"),
+    "1 - erf^2": (one_minus_square, "1 - y^2 belongs to tanh"),
     "no sum": (backward(total=lambda v: v), "its gradient is a sum"),
     "mean": (backward(total=torch.mean), "not a mean"),
     "no dy": (without_dy, "dy is missing"),
