@@ -1,4 +1,7 @@
-"""A deck shows: pictures and tables, a plan, a summary, something to do early, each answer."""
+"""A deck shows: pictures and tables, a plan, a summary, something to do early, each answer.
+
+Its polls do not have their answers all in the same place.
+"""
 
 import re
 from pathlib import Path
@@ -17,6 +20,7 @@ EARLY = 25  # minutes, before which the room does something itself
 MINUTES = re.compile(r"^:::\{notes\} ([\d.]+)", re.M)
 HANDS_ON = re.compile(r"\{poll\}|[Ii]n pairs|[Pp]airs of neighbours|with a neighbour|[Ii]n the lab")
 EXERCISE = re.compile(r"^\d+\. ", re.M)
+ANSWER = re.compile(r"^:answer: ([A-H])$", re.M)
 ORDINALS = ["first", "second", "third", "fourth"]
 
 
@@ -62,6 +66,9 @@ def faults(text: str):
         yield f"{len(console)} of {len(found)} slides are console output alone: {console}"
     shown = set().union(*(parts(body) for _, body in found))
     yield from (f"no {{{wanted}}}" for wanted in ("plan", "summary") if wanted not in shown)
+    letters = ANSWER.findall(text)
+    if len(letters) > 1 and len(set(letters)) == 1:
+        yield f"the answer of each poll is {letters[0]}: change the order of the options"
     start = first_hands_on(found)
     if start is None or start >= EARLY:
         yield f"the room does nothing itself before minute {EARLY}"
@@ -115,6 +122,11 @@ PLANTED = {
     "console": (":::{chart-of} runs\n:::\n", "", "1 of 3 slides are console output alone"),
     "plan": (":::{plan}", ":::{then}", "no {plan}"),
     "summary": (":::{summary}", ":::{then}", "no {summary}"),
+    "letters": (
+        ":::{summary}",
+        ":::{poll}\n:answer: B\n:::\n:::{poll}\n:answer: B\n:::\n:::{summary}",
+        "the answer of each poll is B",
+    ),
     "nothing to do": ("In pairs: w", "W", "nothing itself before minute 25"),
     "too late": ("## A result", "## Long\n\n:::{notes} 25\n:::\n\n## A result", "before minute 25"),
     "answer": ("Second: it", "It", "the notes have no answer `second: …`"),

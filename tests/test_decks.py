@@ -7,11 +7,13 @@ import base64
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from editions.extension.decks import lesson, numbers, polls
-from tools import deck, lectures
+from editions.extension.decks import lesson, numbers, own, polls, spare
+from editions.notebook import Notebook
+from tools import deck, grade, lectures
 
 DOT = (  # the smallest PNG: one pixel
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
@@ -294,7 +296,7 @@ OWN = {
     "monday": OWN_FINE,
     "without": ":::{slides-of} 00_small\n:without:\n\nA result\n:::\n",
     "whole": ":::{slides-of} 00_small\n:::\n",
-    "minutes": f"---\nminutes: 4\n---\n{OWN_SLIDES}".replace("314", "3")
+    "minutes": f"---\nminutes: 5\n---\n{OWN_SLIDES}".replace("314", "3")
     .replace("## From the lesson", "## Mine\n\n:::{mine}\n:::\n")
     .replace(":::{output-of} lines\n:::\n", ""),
 }
@@ -465,12 +467,59 @@ def test_the_option_that_the_lesson_decides_for(found, options, right):
     assert polls.nearest(found, options) == right
 
 
+README = (ROOT / "lectures" / "README.md").read_text("utf-8")
+
+
 def test_each_deck_says_in_the_readme_what_it_presumes():
     """In the head of the deck, and word by word in lectures/README.md."""
-    readme = (ROOT / "lectures" / "README.md").read_text("utf-8")
     for name, path in DECKS.items():
         head, _ = lesson.head_and_slides(path.read_text("utf-8"))
-        assert f"| [{name}]({name}.md) | {head['presumes']} |" in readme, name
+        assert f"| [{name}]({name}.md) | {head['presumes']} |" in README, name
+
+
+def test_the_slides_that_the_readme_would_show_again_are_there():
+    found = re.findall(r"\b(\d\d): ((?:“[^”|]+”(?:, )?)+)", README)
+    assert len(found) > 9
+    for number, headings in found:
+        (path,) = (path for name, path in DECKS.items() if name.startswith(number))
+        there = own.slides_in(path.read_text("utf-8"))
+        assert set(re.findall("“(.+?)”", headings)) <= set(there), number
+
+
+@pytest.mark.parametrize("name", DECKS)
+def test_each_deck_says_what_can_be_left_out_and_what_laptops_are_for(name):
+    """In its head and in lectures/README.md; the exercise needs no cell but the setup."""
+    page = Notebook(ROOT / "notebooks" / f"{name}.ipynb")
+    found = spare.spare(DECKS[name].read_text("utf-8"), page)
+    assert found.row(name) in README
+    course = grade.lesson_at(page.path)
+    solved = Notebook(ROOT / "notebooks" / "solutions" / f"{name}.ipynb")
+    stub = f"ex{found.exercise}-stub"
+    answers = {id: solved.source(id) for id in course.stubs if id in solved.cells}
+    for exercise in course.exercises:
+        if exercise.cell == f"ex{found.exercise}-check":
+            needed = grade.needed_cells(course.cells, exercise, answers)
+            assert [cell.id for cell in needed] == ["setup", stub]
+
+
+@pytest.mark.parametrize(
+    ("there", "instead", "said"),
+    [
+        ("behind: A result", "behind: A resul", "names a slide 'A resul'; near it: A result"),
+        ("exercise: 1", "exercise: 7", "names exercise 7, and 00_small has none of it"),
+        ("{notes} 2", "{notes} 1", "exercise 1 takes 3 minutes, and the slides that the head"),
+    ],
+)
+def test_what_a_head_leaves_out_is_there_and_long_enough(there, instead, said):
+    exercise = "**1. One** · difficulty ●○○○○ · importance ●○○○○ · 3 minutes"
+    page = SimpleNamespace(name="00_small", markdown={"ex1": exercise})
+    text = FINE.replace("plan:", "late: [A result]\nlaptop: {exercise: 1, behind: A result}\nplan:")
+    found = spare.spare(text.replace("behind: A result", "behind: 'A result'"), page)
+    assert "leave out “A result”: 2 minutes" in found.sentences()
+    assert "Behind “A result” pairs solve exercise 1" in found.sentences()
+    assert there in text
+    with pytest.raises(lesson.Misfit, match=re.escape(said)):
+        spare.spare(text.replace(there, instead), page)
 
 
 @pytest.mark.parametrize(

@@ -696,6 +696,7 @@ def level(draw):
 
 
 @lines("06 ex2", "06 derive-gradient", "solutions/06 ex2")
+@lines("lectures/06 The layer DyISRU, and its slope")
 def dyisru_number(draw):
     x, c, kappa = leaf(draw(1)[0]), leaf(1.7), 2.3
     return {"x": x, "c": c, "kappa": kappa, "y": kappa * x / (x**2 + c).sqrt()}

@@ -20,7 +20,7 @@ from editions.notebook import UnknownName
 log = logging.getLogger(__name__)
 WORDS_A_MINUTE = 130
 ABOUT = 0.06  # so far off may `a third` be
-MINUTES_OFF = 2  # by so much may the slides and the deck differ
+
 MARKUP = re.compile(r":::|\{\{|\$\$|\]\(|\{value\}|\*\*\[")
 NUMBER = re.compile(r"(?<![\w.-])\d+(?:[.,]\d+)*%?(?![\w])")
 YEAR = r"\b(?:19|20)\d\d\b"
@@ -180,7 +180,7 @@ def check_minutes(env, sections) -> None:
     wanted = env.metadata[env.docname].get("minutes")
     if wanted is None and not is_own(env.docname):
         log.warning("the deck says no minutes in its head", location=title)
-    elif wanted is not None and abs(total - float(wanted)) > MINUTES_OFF:
+    elif wanted is not None and total != float(wanted):
         log.warning("the slides take %g minutes, the deck says %s", total, wanted, location=title)
 
 

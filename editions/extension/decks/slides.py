@@ -77,10 +77,18 @@ def fold(app, doctree):
             fold_after_then(section)
 
 
+def set_large(doctree) -> None:
+    """A fraction in a sentence is as large as one between two paragraphs: a room has to read it."""
+    for formula in doctree.findall(nodes.math):
+        latex = formula.astext().replace(r"\frac", r"\dfrac")
+        formula[:] = [nodes.Text(latex)]
+
+
 def flatten(app, doctree, docname):
     """Sections inside one another become slides, each with a link to its first cell."""
     if not is_deck(docname):
         return
+    set_large(doctree)
     sections = list(doctree.findall(nodes.section))
     slides = [slide_of(section, doctree, app, docname) for section in sections]
     for made, foot in zip(slides[:-1], feet(app.env, sections), strict=False):
