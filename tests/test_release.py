@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from editions import interactive
 from tools import lab, learner, release
 
 ROOT = Path(__file__).parents[1]
@@ -58,6 +59,22 @@ def test_what_its_commands_run_is_there(folder):
     run = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=own)
     assert run.stderr == ""
     assert run.stdout.startswith(str(folder))
+
+
+def test_it_has_the_figures_to_move(folder):
+    pages = sorted(path.stem for path in folder.glob("figures/*.html"))
+    assert pages == sorted(interactive.places())
+    for path in folder.glob("figures/*.html"):
+        text = path.read_text("utf-8")
+        for part in re.findall(r'(?:src|href)="(.+?)"', text):
+            assert (path.parent / part).is_file(), f"{path.name} asks for {part}"
+        figures = re.findall('data-figure="(.+?)"', text)
+        assert figures == [place["figure"] for place in interactive.places()[path.stem]]
+
+
+def test_its_readme_names_programs_as_windows_does(folder):
+    words = (folder / "README.md").read_text("utf-8")
+    assert r"`.venv\Scripts\python -m tools.ready`" in words
 
 
 def test_its_copy_for_the_lab_is_that_of_the_course_without_solutions(folder):

@@ -46,7 +46,10 @@ def missing() -> Iterator[str]:
     """What the lessons need and is not installed."""
     stamp = environment.STAMP
     if not stamp.is_file() or stamp.read_text() != environment.goal():
-        yield "The environment is not complete: `make environment`, with a network."
+        yield (
+            "The environment is not complete, or the folder was moved or copied: "
+            "`make environment`, with a network."
+        )
         return
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["lab"]]

@@ -1,8 +1,8 @@
 """`make release FOLDER=…`: what students download from the course's page.
 
-The lessons come without outputs and solutions; with them come the library, the checks and what
-`make lab`, `make ready`, `make bench` and `make experiments` need. A README tells students what to
-do.
+The lessons come without outputs and solutions; with them come the library, the checks, the figures
+to move, and what `make lab`, `make ready`, `make bench` and `make experiments` need. A README tells
+students what to do.
 """
 
 import ast
@@ -12,7 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from tools import learner, merge, withheld
+from tools import figures_apart, learner, merge, withheld
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGETS = ("lab", "ready", "bench", "experiments", "environment")
@@ -36,7 +36,8 @@ A week before the first class, in this folder:
 It installs what the lessons need into this folder (some minutes, once), runs a lesson and opens
 JupyterLab. Its last line says "This computer is ready", or what is missing and the command that
 mends it. Windows: Git Bash with make; or `python -m tools.environment`, then
-`.venv\\\\Scripts\\\\python -m tools.ready`.
+`.venv\\Scripts\\python -m tools.ready`. Do not move or copy the folder afterwards: then the same
+command has to install all of it again, with a network. `make ready LESSON=06` tries lesson 06.
 
 In class, and at home:
 
@@ -45,6 +46,8 @@ In class, and at home:
 opens your own copy of the lessons, in the folder my/. What you write there is never overwritten.
 Each exercise has a check, which says `[ok]` or names the mistake. The solutions are handed out
 later.
+
+The figures of the lectures that one moves: open a file of the folder figures/ in a browser.
 
 Code: MIT (LICENSE). Text and figures: CC BY 4.0 (LICENSE-TEXT.md).
 """
@@ -125,6 +128,7 @@ def release(target: Path) -> int:
     (target / "README.md").write_text(README.format(title=title), "utf-8")
     made = makefile((ROOT / "Makefile").read_text("utf-8"))
     (target / "Makefile").write_text(made, "utf-8")
+    figures_apart.write(target / "figures")
     return lessons(target)
 
 

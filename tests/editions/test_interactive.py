@@ -11,6 +11,7 @@ from normcourse import measures
 from normlib import functional, gradients
 from tests.editions.conftest import ROOT
 from tests.editions.site import READY
+from tools import figures_apart
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
@@ -316,6 +317,23 @@ def test_each_slider_says_its_value_and_moves_the_picture(opened, figure):
         tab.key("ArrowLeft")
         assert tab.run(f"{slider}.getAttribute('aria-valuetext')") != said
         assert tab.run(drawn) != before
+
+
+def test_the_figures_apart_are_drawn_without_a_network(chromium, tmp_path):
+    """The pages that `make release` writes: each figure is there, with something to move."""
+    tab = chromium.tab()
+    for page in figures_apart.write(tmp_path / "figures"):
+        tab.open(page.as_uri())
+        drawn = (
+            "[...document.querySelectorAll('.interactive')].map((box) => ["
+            "box.querySelectorAll('svg *').length, box.querySelectorAll('input, .handle').length])"
+        )
+        for marks, handles in tab.run(drawn):
+            assert marks > 5, page
+            assert handles > 0, page
+        assert tab.outgoing() == []
+        assert tab.errors == []
+    tab.close()
 
 
 def test_in_a_pair_no_gradient_passes_batch_norm(opened, chromium, site):
