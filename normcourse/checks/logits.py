@@ -55,6 +55,18 @@ SCALES = {  # v: MOMENTS and the variance of the logit
     "one of two mixed terms is missing: q's variance also passes through k's mean.": lambda v: (
         1 / math.sqrt(v.d * v.std_k**2 * (v.std_q**2 + v.mean_q**2))
     ),
+    "variances add up in a sum; q k is a product.": lambda v: (
+        1 / math.sqrt(v.d * (v.std_q**2 + v.std_k**2))
+    ),
+    "that is the mean square of q - k; a logit adds up products.": lambda v: (
+        1 / math.sqrt(v.d * (v.std_q**2 + v.std_k**2 + (v.mean_q - v.mean_k) ** 2))
+    ),
+    "the means do not come in by their difference: each stands beside the other's variance.": (
+        lambda v: 1 / math.sqrt(v.d * ((v.std_q * v.std_k) ** 2 + (v.mean_q - v.mean_k) ** 2))
+    ),
+    "a mean stands beside the other's variance, not beside the other mean.": lambda v: (
+        1 / math.sqrt(v.d * ((v.std_q * v.std_k) ** 2 + (v.mean_q * v.mean_k) ** 2))
+    ),
     "the arguments come in the order d, mean_q, std_q, mean_k, std_k.": lambda v: (
         1
         / math.sqrt(
@@ -282,30 +294,37 @@ HEAD, QUERY_GAIN, KEY_GAIN = 64, 2, 1.5
     f"A head has {HEAD} numbers",
     f"query norm is {QUERY_GAIN}",
     f"key norm is {KEY_GAIN}",
+    "As in Gemma 4, nothing is divided",
 )
 def largest_logit(answer) -> None:
-    """The bound for a head of 64 numbers and largest gains of 2 and 1.5.
+    """The bound of a logit that is not divided, for 64 numbers and largest gains of 2 and 1.5.
 
     [EQ-QK-NORM]
     """
     slips = {
-        "the bound has the ROOT of D: 8, not 64.": 64 * 3.0,
-        "both gains count: multiply by 1.5 as well.": 8 * 2.0,
-        "both gains count: multiply by 2 as well.": 8 * 1.5,
-        "the gains are missing: multiply by both.": 8.0,
-        "the gains are multiplied with each other, not added.": 8 * 3.5,
-        "divided by the root of D once too often: the sum is at most D times the gains.": 3.0,
+        "that is the bound with the division by the root of D; here nothing is divided.": 8 * 3.0,
+        "divided by D: the sum is at most D times the gains.": 3.0,
         "the root of D stands above the line: multiply by it, do not divide.": 3 / 8,
-        "the gains are not squared.": 8 * 9.0,
+        "both gains count: multiply by 1.5 as well.": 64 * 2.0,
+        "both gains count: multiply by 2 as well.": 64 * 1.5,
+        "the gains are missing: multiply by both.": 64.0,
+        "two things are missing: both gains, and the second root of D.": 8.0,
+        "two things are missing: the gain 1.5, and the second root of D.": 8 * 2.0,
+        "two things are missing: the gain 2, and the second root of D.": 8 * 1.5,
+        "that is the key's gain alone: multiply by 2 and by D as well.": 1.5,
+        "that is the query's gain alone: multiply by 1.5 and by D as well.": 2.0,
+        "the gains are multiplied with each other, not added.": 64 * 3.5,
+        "the gains are not squared.": 64 * 9.0,
+        "each gain counts once: you took 1.5 twice.": 64 * 2 * 1.5**2,
+        "each gain counts once: you took 2 and no 1.5.": 64 * 4.0,
+        "each length is the root of D: together they are D, not its square.": 64 * 64 * 3.0,
+        "D counts once: its root is in it.": 64 * 8 * 3.0,
         "twice too large: each gain counts once; the largest size is asked, not a range.": (
-            8 * 3.0 * 2
+            64 * 3.0 * 2
         ),
-        "each gain counts once: you took 1.5 twice.": 8 * 2 * 1.5**2,
-        "D is 64 and its root 8: one of them counts, not both.": 64 * 8 * 3.0,
-        "each gain counts once: 2 times 1.5.": 8 * 4.0,
-        "the size of a logit is bounded: give the positive number.": -24.0,
+        "the size of a logit is bounded: give the positive number.": -64 * 3.0,
     }
-    right = HEAD**0.5 * QUERY_GAIN * KEY_GAIN
+    right = HEAD * QUERY_GAIN * KEY_GAIN
     expect(answer, right, slips, what="the largest logit", rtol=1e-3)
 
 

@@ -422,7 +422,10 @@ def _difference(value: Tensor, truth: Tensor, label: str) -> str:
     off = (value - truth).abs().max().item()
     rounded = truth.dtype == torch.float64 and off < FLOAT32 * truth.abs().max().item()
     hint = " So little is float32's rounding: is something computed in it?" if rounded else ""
-    return f"{label} is off by up to {off:.2g}.{hint}"
+    share = ""
+    if truth.dim() == 0 and truth != 0:
+        share = f", which is {100 * off / abs(truth.item()):.2g} % of the right number"
+    return f"{label} is off by up to {off:.2g}{share}.{hint}"
 
 
 def parts(got, *names: str, kind: str = "tuple") -> tuple:

@@ -213,11 +213,31 @@ SCALES = {
     "d forgotten": (lambda d, *m: variance_of_logit(1, *m) ** -0.5, "a sum of d terms"),
     "no mean of q": (by_moments(lambda m, s: s**2, mean_square), "also passes through q's mean"),
     "no mean of k": (by_moments(mean_square, lambda m, s: s**2), "also passes through k's mean"),
+    "sum of variances": (
+        lambda d, mq, sq, mk, sk: (d * (sq**2 + sk**2)) ** -0.5,
+        "variances add up in a sum",
+    ),
+    "mean square of the difference": (
+        lambda d, mq, sq, mk, sk: (d * (sq**2 + sk**2 + (mq - mk) ** 2)) ** -0.5,
+        "the mean square of q - k",
+    ),
+    "difference of the means": (
+        lambda d, mq, sq, mk, sk: (d * (sq**2 * sk**2 + (mq - mk) ** 2)) ** -0.5,
+        "by their difference",
+    ),
+    "product of the means": (
+        lambda d, mq, sq, mk, sk: (d * (sq**2 * sk**2 + mq**2 * mk**2)) ** -0.5,
+        "not beside the other mean",
+    ),
     "order of the arguments": (
         lambda d, mq, mk, sq, sk: variance_of_logit(d, mq, sq, mk, sk) ** -0.5,
         "the arguments come in the order",
     ),
     "d fixed": (lambda d, *m: variance_of_logit(64, *m) ** -0.5, "the scale for d = 16"),
+    "a half": (  # 0.036 alone says little to who sees a small number
+        lambda *m: variance_of_logit(*m) ** -0.5 / 2,
+        "which is 50 % of the right number",
+    ),
 }
 
 
@@ -229,20 +249,26 @@ def test_the_scale_is_one_over_the_standard_deviation():
 
 
 LOGITS = [
-    (192.0, "the ROOT of D"),
-    (16.0, "multiply by 1.5 as well"),
-    (12.0, "multiply by 2 as well"),
-    (8.0, "the gains are missing"),
-    (28.0, "not added"),
-    (3.0, "once too often"),
+    (24.0, "here nothing is divided"),
+    (3.0, "divided by D"),
     (0.375, "do not divide"),
-    (72.0, "not squared"),
-    (1536.0, "not both"),
-    (32.0, "each gain counts once"),
-    (48.0, "twice too large"),
-    (36.0, "you took 1.5 twice"),
-    (-24.0, "the positive number"),
-    (25.0, "off by"),
+    (128.0, "multiply by 1.5 as well"),
+    (96.0, "multiply by 2 as well"),
+    (64.0, "the gains are missing"),
+    (8.0, "both gains, and the second root"),
+    (16.0, "the gain 1.5, and the second root"),
+    (12.0, "the gain 2, and the second root"),
+    (1.5, "the key's gain alone"),
+    (2.0, "the query's gain alone"),
+    (224.0, "not added"),
+    (576.0, "not squared"),
+    (288.0, "you took 1.5 twice"),
+    (256.0, "you took 2 and no 1.5"),
+    (12288.0, "not its square"),
+    (1536.0, "D counts once"),
+    (384.0, "twice too large"),
+    (-192.0, "the positive number"),
+    (200.0, "off by up to 8, which is 4.2 % of the right number"),
     ("large", "expected a number"),
 ]
 
@@ -254,7 +280,7 @@ def test_a_wrong_bound_is_named(value, message):
 
 
 def test_a_bound_may_be_a_tensor():
-    assert check.largest_logit(torch.tensor(24)).startswith("[ok]")
+    assert check.largest_logit(torch.tensor(192)).startswith("[ok]")
 
 
 def roots(largest, tau):
