@@ -427,7 +427,7 @@ for name, change in (("", {}), ("_narrow", {"width": 32}), ("_wide", {"width": 1
         ["none"], small, BY_SGD | {"clip": 1.0}, rates=[3e-1], tuning_seeds=FIVE, seeds=[]
     )
 
-# Lesson 05: lesson 00's net with shortcuts; curves with a bound, with a bend, with both or neither
+# Lesson 06b: lesson 00's net with shortcuts; curves with a bound, with a bend, with both or neither
 CURVED = ["line", "clip", "arsinh", "dyt"]
 GRIDS["bound_and_bend"] = grid(
     [*CURVED, "rms_norm"],
@@ -437,6 +437,42 @@ GRIDS["bound_and_bend"] = grid(
     tuning_seeds=FIVE,
     slopes={name: [0.1, 0.5] for name in CURVED},
 )
+
+# the bound in the blocks and before the head apart, at the rate that a line does not bear
+APART = ["line", "tanh_last_line", "line_last_tanh", "clip", "dyt"]
+AT_1 = ADAM | SGD | {"steps": 100}
+BOUNDS: dict[str, tuple[dict, dict, list[float]]] = {
+    "": ({}, AT_1, [1.0, 3.0]),
+    "_narrow": ({"width": 32}, AT_1, [1.0]),
+    "_wide": ({"width": 128}, AT_1, [1.0]),
+    "_shallow": ({"depth": 15}, AT_1, [1.0]),
+    "_deep": ({"depth": 60}, AT_1, [1.0]),
+    "_long": ({}, AT_1 | {"steps": 400}, [1.0]),
+}
+for name, (model, train, rates) in BOUNDS.items():
+    GRIDS[f"bounds{name}"] = grid(
+        APART,
+        DEEP | model,
+        train,
+        rates=rates,
+        tuning_seeds=FIVE,
+        seeds=[],
+        slopes={norm: [0.1] for norm in APART},
+    )
+# without a bound: the gradient shortened to 1, and the other optimizer
+for name, train, rates in (
+    ("clipped", AT_1 | {"clip": 1.0}, [1.0]),
+    ("adam", AT_1 | {"optimizer": "adam"}, [3e-3]),
+):
+    GRIDS[f"bounds_{name}"] = grid(
+        ["line"],
+        DEEP,
+        train,
+        rates=rates,
+        tuning_seeds=FIVE,
+        seeds=[],
+        slopes={"line": [0.1]},
+    )
 
 # Lesson 03: the halves of LayerNorm where a ReLU writes to the stream or a Linear layer, at two
 # sizes of the weights; and the offset. Most again narrower, wider, and for longer.

@@ -32,6 +32,7 @@ class Contender:
     skip_init: bool = False  # no norm, each branch times a number that starts at 0: blocks only
     fixup: bool = False  # no norm, Fixup's branches and start: residual_mlp only
     from_slope: Callable[[float], Norm] | None = None  # the same curve with another slope at 0
+    last: Callable[[Tensor], Tensor] | None = None  # of the net's last Curve; None: as the others
     decayed: str = "matrices"  # what weight decay pulls, where a grid trains with it
 
 
@@ -66,13 +67,17 @@ class Curve(nn.Module):
         return self.weight * self.function(self.alpha * x) + self.bias
 
 
-def _curve(function: Callable[[Tensor], Tensor]) -> Contender:
+def _curve(
+    function: Callable[[Tensor], Tensor],
+    start: str = "alpha 0.5",
+    last: Callable[[Tensor], Tensor] | None = None,
+) -> Contender:
     """The curve as DyT starts: slope 0.5 at 0."""
 
     def from_slope(slope: float) -> Norm:
         return lambda width: Curve(function, width, slope)
 
-    return Contender("alpha 0.5", from_slope(0.5), from_slope=from_slope)
+    return Contender(start, from_slope(0.5), from_slope=from_slope, last=last)
 
 
 class Centring(nn.Module):
@@ -191,6 +196,9 @@ CONTENDERS = {
     "line": _curve(nn.Identity()),  # these three beside DyT: what a bound does, and what a bend
     "clip": _curve(nn.Hardtanh()),
     "arsinh": _curve(torch.asinh),
+    # where the bound stands: before the head alone, and in the blocks alone
+    "line_last_tanh": _curve(nn.Identity(), "alpha 0.5, the last one is tanh", nn.Tanh()),
+    "tanh_last_line": _curve(nn.Tanh(), "alpha 0.5, the last one is a line", nn.Identity()),
     "softcap": Contender(f"cap {CAP:g}: slope 1, learns nothing", _softcap),
     "qk_norm": Contender("RMSNorm on queries and keys, no other norm, eps 1e-5", qk=_rms_rows),
     "rms_norm_qk": Contender("rms_norm with qk_norm, eps 1e-5", _rms_rows, qk=_rms_rows),
@@ -261,4 +269,7 @@ def build(model: Mapping, name: str, *, seed: int, slope: float | None = None) -
         for layer in list(made.modules()):
             if isinstance(layer, nn.Linear | nn.Conv2d):
                 parametrizations.weight_norm(layer)
+    if contender.last is not None:
+        *_, last_curve = (layer for layer in made.modules() if isinstance(layer, Curve))
+        last_curve.function = contender.last
     return made

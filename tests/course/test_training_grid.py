@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from normcourse import draw, training
 from normcourse.training import trials
-from normcourse.training.contenders import CAP, GROUPS
+from normcourse.training.contenders import CAP, GROUPS, Curve
 from normcourse.training.records import CURVES, WINDOW, Run, Sizes, Sweep
 from normlib import functional, layers
 from tests.course.small_grid import cell, small_grid
@@ -121,6 +121,21 @@ def test_the_curves_beside_dyt_start_as_it_does_with_another_function(name, curv
     torch.testing.assert_close(contender.from_slope(0.1)(8)(x), curve(0.1 * x))
     ours = [tuple(p.shape) for p in contender.rows(8).parameters()]
     assert ours == [tuple(p.shape) for p in layers.DyT(8).parameters()]
+
+
+@pytest.mark.parametrize(
+    "name, function, last",
+    [("line_last_tanh", nn.Identity, nn.Tanh), ("tanh_last_line", nn.Tanh, nn.Identity)],
+)
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_last_curve_is_the_one_before_the_head(kind, name, function, last):
+    shortcut = {"shortcut": True} if kind == "mlp" else {}
+    net = build(kind, name, **shortcut)
+    curves = [layer for layer in net.modules() if isinstance(layer, Curve)]
+    assert {type(curve.function) for curve in curves[:-1]} == {function}
+    assert type(curves[-1].function) is last
+    if kind == "mlp":
+        assert net[-2] is curves[-1]
 
 
 def test_derf_starts_as_published_or_with_the_slope_asked_for():
