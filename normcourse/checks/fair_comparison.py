@@ -59,6 +59,9 @@ DALPHA = {
 DWEIGHT = {
     "dweight: one row a token; sum over the rows.": lambda v: v.dy * v.scale * v.t,
     "dweight: the gain multiplies scale tanh, so scale stays.": lambda v: (v.dy * v.t).sum(0),
+    "dweight: the gain multiplies scale tanh: scale stays, and the gain does not.": lambda v: (
+        v.g * v.t
+    ).sum(0),
     "dweight: sum over the rows, do not average.": lambda v: (v.dy * v.scale * v.t).mean(0),
     "dweight: the factor is what the gain multiplies, scale tanh, not x.": lambda v: (
         v.dy * v.x

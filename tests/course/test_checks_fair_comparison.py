@@ -311,6 +311,11 @@ WRONG_PARTS = {
     ),
     "weight not summed": ("dweight", lambda v: v["dy"] * v["scale"] * v["t"], "one row a token"),
     "weight without scale": ("dweight", lambda v: (v["dy"] * v["t"]).sum(0), "scale stays"),
+    "weight with gain, without scale": (
+        "dweight",
+        lambda v: (v["g"] * v["t"]).sum(0),
+        "scale stays, and the gain does not",
+    ),
     "weight averaged": (
         "dweight",
         lambda v: (v["dy"] * v["scale"] * v["t"]).mean(0),
