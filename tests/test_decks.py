@@ -512,7 +512,8 @@ def test_each_deck_says_what_can_be_left_out_and_what_laptops_are_for(name):
 )
 def test_what_a_head_leaves_out_is_there_and_long_enough(there, instead, said):
     exercise = "**1. One** · difficulty ●○○○○ · importance ●○○○○ · 3 minutes"
-    page = SimpleNamespace(name="00_small", markdown={"ex1": exercise})
+    words = {"ex1": exercise, "ex1-words": "Write."}
+    page = SimpleNamespace(name="00_small", cells=words, markdown=words)
     text = FINE.replace("plan:", "late: [A result]\nlaptop: {exercise: 1, behind: A result}\nplan:")
     found = spare.spare(text.replace("behind: A result", "behind: 'A result'"), page)
     assert "leave out “A result”: 2 minutes" in found.sentences()

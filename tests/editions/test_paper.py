@@ -30,8 +30,10 @@ SHEETS = ("reference/equations_variance_three_ways", "solutions/03_rms_norm")
 # an order of its own), those among them that answer what was asked (beside a formula each piece of
 # the sentence), the notes, and each panel that waits under a mask, with its place in the picture.
 PROMISED = """[...document.querySelectorAll(".pdf-page")].map((page) => {
+  const asked = page.querySelector("section.asked") !== null; // a poll, before its answer
   const spoken = (selector) => [...page.querySelectorAll(selector)].filter(
-    (part) => !part.querySelector(".math, p, li, a"));
+    (part) => !part.querySelector(".math, p, li, a")
+      && (!asked || part.checkVisibility({visibilityProperty: true})));
   const texts = (selector) => spoken(selector).map((part) => part.textContent);
   const slide = (part) => !part.closest("aside, .interactive"); // its lines stand side by side
   const words = spoken("section :is(h1, h2, p, li, pre, td, .sources a)").filter(slide);
@@ -50,7 +52,7 @@ PROMISED = """[...document.querySelectorAll(".pdf-page")].map((page) => {
   });
   const seconds = Number(page.querySelector("section").dataset.timing);
   const right = page.querySelectorAll(".poll .right").length;
-  return {words: words.map((part) => part.textContent), panels, seconds, right,
+  return {asked, words: words.map((part) => part.textContent), panels, seconds, right,
           answers, notes: texts("aside.notes p")};
 })"""
 
@@ -86,6 +88,8 @@ def slides_faults(words, pictures, slides):
         yield f"{len(words)} pages for {len(slides)} slides"
     for number, (printed, slide) in enumerate(zip(words, slides, strict=False), 1):
         yield from missing(slide["words"], printed, f"page {number}")
+        if slide["asked"] and "✓" in printed:
+            yield f"page {number}: the answer is marked before the vote"
 
 
 def handout_faults(words, pictures, slides):
@@ -131,6 +135,8 @@ def faults_of(path, slides, ending):
         pictures = [paper.picture(number) for number in numbers]
         boxes = [(number, box) for number in numbers for box in paper.pictures_on(number)]
         addresses = paper.addresses()
+    if ending:  # on the other papers a poll is there once
+        slides = [slide for slide in slides if not slide["asked"]]
     faults = list(FAULTS[ending](words, pictures, slides))
     for number, picture in enumerate(pictures, 1):
         for side, stripe in edges(picture, **MARGINS[ending]).items():
@@ -171,7 +177,8 @@ def is_lost(page, box, panel):
 
 def test_slides_handouts_and_scripts_are_printed_whole(printed, promised):
     assert sum(len(slide["panels"]) for slides in promised.values() for slide in slides) >= 8
-    assert sum(slide["right"] for slides in promised.values() for slide in slides) >= 9
+    polls = sum(slide["asked"] for slides in promised.values() for slide in slides)
+    assert sum(slide["right"] for slides in promised.values() for slide in slides) == polls >= 9
     assert sum(bool(slide["answers"]) for slides in promised.values() for slide in slides) >= 20
     faults = {}
     for deck, slides in promised.items():
@@ -200,6 +207,8 @@ PLANTED = {
     "a poll is told": ("_handout", LAYOUT, r", section.*\*(?=\))", "is not for students"),
     "an answer is told": ("_handout", LAYOUT, r"\.answer, ", "is not for students"),
     "the answers are kept": ("_script", LAYOUT, r'"\.fragment"', "answers of polls are marked"),
+    "a poll is asked with its answer": ("", SCRIPT, r"(?<=\)\) )askBefore\(slide\)", " pages for "),
+    "a poll is answered first": ("", SCRIPT, r"step\.classList\.remove.*", "before the vote"),
     "no room to write": ("_handout", LAYOUT, r"(?<=rules\()5", "lines to write on"),
     "no clock": ("_script", LAYOUT, r".*box\(\"clock\".*", "'minute 0 to 1' is not printed"),
 }
@@ -207,6 +216,7 @@ INSTEAD = {
     "the steps stay away": 'document.head.insertAdjacentHTML("beforeend",'
     '"<style>.fragment { visibility: hidden !important }</style>");\n',
     "a page too many": "140mm",
+    "a poll is asked with its answer": "{}",
     "the answers are kept": '"b"',
     "the script's edges": "margin: 16mm 5mm",
 }

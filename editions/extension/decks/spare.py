@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from docutils import nodes
 from sphinx.util import logging
 
+from editions.exercises import exercises
 from editions.extension.decks.lesson import (
     COURSE,
     Misfit,
@@ -32,7 +33,6 @@ FIGURE = (
     "On the projector one of them drags, and the pairs write down first what they expect. On "
     "laptops it is the page figures/{name}.html of the students' folder."
 )
-EXERCISE = r"\*\*{number}\. [^*]+\*\* .*· (\d+) minutes"
 
 
 @dataclass
@@ -73,11 +73,10 @@ def spare(deck: str, lesson: Notebook) -> Spare | None:
         if heading not in slides:
             raise Misfit(f"the head names a slide {heading!r}{near(heading, slides)}")
     number = laptop["exercise"]
-    found = re.search(EXERCISE.format(number=number), "\n".join(lesson.markdown.values()))
-    if not found:
+    needed = {each.number: each.minutes for each in exercises(lesson)}.get(number)
+    if needed is None:
         raise Misfit(f"the head names exercise {number}, and {lesson.name} has none of it")
     spared = sum(slides[heading] for heading in late)
-    needed = int(found[1])
     last = list(slides.values())[-1]
     if needed > spared + last:
         raise Misfit(

@@ -47,6 +47,23 @@ if (view !== "script") {
   for (const formula of document.querySelectorAll("aside.notes .katex-html")) formula.remove();
 }
 
+// The pages of a PDF are all that is left when a laptop fails: a poll gets a page before its answer.
+function askBefore(slide) {
+  const question = slide.cloneNode(true);
+  question.removeAttribute("id");
+  question.classList.add("asked");
+  question.querySelector("aside.notes").remove();
+  for (const step of question.querySelectorAll(".fragment")) {
+    step.classList.remove("fragment", "right");
+    if (!step.closest(".poll")) step.style.visibility = "hidden";
+  }
+  slide.before(question);
+}
+
+if (view === "print") {
+  for (const slide of document.querySelectorAll("section:has(.poll)")) askBefore(slide);
+}
+
 function start() {
   let seconds = 0;
   for (const slide of document.querySelectorAll("[data-timing]")) {
