@@ -270,6 +270,13 @@ OWN_SLIDES = """# Monday
 
 I have 314 norms, about nine tenths of all. ![A dot.](dot.png)
 
+:::{poll}
+:answer: B
+
+- all
+- some
+:::
+
 :::{notes} 1
 :::
 
@@ -316,6 +323,8 @@ OWN_FAULTS = {
     ),
     "not-marked": (":::{mine}\n:::\n\n", "", "314 stands in none of the slide's cells"),
     "whose-picture": (":::{mine}\n:::\n\n", "", "write :::{mine} on this slide"),
+    "whose-poll": (":::{mine}\n:::\n\n", "", "without it write :::{mine} on this slide"),
+    "poll-letter": (":answer: B", ":answer: C", "the answer is C, and the options are A, B"),
     "no-lesson": ("lesson: 00_small\n", "", "names no lesson to take it from"),
     "whose": ("lesson: 00_small\n", "", "or :::{mine} on this slide if it is your own"),
     "no-title": ("# Monday", "## Monday", "the deck begins without a title"),

@@ -67,7 +67,7 @@ def first(lesson, monkeypatch):
         ("my_row = None  # four numbers in a list", "not attempted", ""),
         ("my_row = [0.5, 0, 0, 0]", "no", "the row"),
         ("my_row = 1 / 0", "unchecked", "the cell ex1-stub raised ZeroDivisionError"),
-        ("my_row = [1, 2,", "unchecked", "no Python"),
+        ("my_row = [1, 2,", "unchecked", "the cell ex1-stub is no Python: '[' was never closed"),
         ("%timeit 3", "unchecked", "no Python"),
         ("raise SystemExit", "unchecked", "raised SystemExit"),
         ("import os\nos._exit(0)", "unchecked", "it uses os"),
@@ -86,6 +86,15 @@ def first(lesson, monkeypatch):
 def test_one_answer(handed_in, first, stub, solved, slip):
     found = first(handed_in("a", stub))
     assert found[0] == solved and slip in found[1], found
+
+
+def test_another_answer_that_is_no_python_leaves_this_one_as_it_is(handed_in, first, lesson):
+    path = handed_in("a", RIGHT)
+    notebook = json.loads(path.read_text("utf-8"))
+    (other,) = (cell for cell in notebook["cells"] if cell["id"] == "ex2-stub")
+    other["source"] = "def my_layer_norm(x:"
+    path.write_text(json.dumps(notebook), "utf-8")
+    assert first(path) == ("yes", "")
 
 
 def test_what_loops_for_ever_is_stopped_and_not_checked(handed_in, first):

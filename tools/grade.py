@@ -5,7 +5,8 @@ own lesson, and of that only what a check needs is run: in a temporary copy of t
 exercise in a process of its own, with a time limit. What the notebook says of itself is not read.
 
 FOLDER/grades.csv has a line for each exercise: name, lesson, exercise, solved, slip.
-solved is yes, no, not attempted, open (a person has to look), or unchecked: the answer crashed, ran
+solved is yes, no (also where the check called the answer and it raised an error), not attempted,
+open (a person has to look), or unchecked: the answer's cell raised an error or is no Python, it ran
 for too long, needs cells that are not the lesson's, or touches what it may not.
 
 This runs strangers' code. What is looked for before it runs stops the clumsy and the curious, and
@@ -276,11 +277,12 @@ def graded(
     lesson: Lesson, exercise: Exercise, answers: dict[str, str], ids: list[str], seconds: float
 ) -> tuple[str, str]:
     """solved and slip of one exercise."""
-    try:
-        needed = needed_cells(lesson.cells, exercise, answers)
-    except SyntaxError as error:
-        return UNCHECKED, f"an answer is no Python: {error.msg}"
+    broken = {id: fault for id, source in answers.items() if (fault := no_python(source))}
+    readable = answers | {id: lesson.stubs[id] for id in broken}
+    needed = needed_cells(lesson.cells, exercise, readable)
     for cell in needed:
+        if cell.id in broken:
+            return UNCHECKED, f"the cell {cell.id} is no Python: {broken[cell.id]}"
         if cell.id not in lesson.stubs:
             continue
         if ids.count(cell.id) != 1:
@@ -300,6 +302,15 @@ def graded(
     if exercise.is_open:
         return OPEN, f"the check says {mark} {slip}".strip()
     return SOLVED[mark], slip if SOLVED[mark] == NO else ""
+
+
+def no_python(source: str) -> str | None:
+    """What Python says of a text that it cannot read; None for one that it can."""
+    try:
+        ast.parse(source)
+    except SyntaxError as error:
+        return error.msg
+    return None
 
 
 def checked(cells: list[Cell], call: str, seconds: float) -> str:

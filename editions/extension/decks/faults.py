@@ -64,6 +64,7 @@ def check_count(env, sections) -> None:
 def check_words(env, section) -> None:
     """What a slide says is its lesson's, unless the slide is the lecturer's own."""
     own_faults.check_pictures(section)
+    own_faults.check_polls(section)
     if is_mine(section):
         return
     try:

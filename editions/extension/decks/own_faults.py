@@ -1,4 +1,4 @@
-"""What is wrong with a deck of one's own: its title, stray words, pictures."""
+"""What is wrong with a deck of one's own: its title, stray words, pictures, polls."""
 
 from docutils import nodes
 from sphinx.util import logging
@@ -49,6 +49,19 @@ def check_pictures(section) -> None:
                 address,
                 address,
                 location=line_of(picture),
+            )
+
+
+def check_polls(section) -> None:
+    """Who decides: the lesson, or the lecturer on a slide of their own."""
+    lists = [part for part in own(section) if isinstance(part, nodes.enumerated_list)]
+    for poll in lists:
+        answered = any("right" in option["classes"] for option in poll.children)
+        if answered and not poll.get("seen") and not is_mine(section):
+            log.warning(
+                "`:seen: CELL /pattern/` says where the lesson shows the answer; "
+                "without it write :::{mine} on this slide of your own deck",
+                location=poll.children[0],
             )
 
 
