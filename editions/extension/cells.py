@@ -17,7 +17,8 @@ log = logging.getLogger(__name__)
 CODE = "Show the code"
 IMPORTS = "Show the imports and settings"
 RECORD = re.compile(r"(?:.*-)?records?(?:-.*)?")  # a cell that reads or tries what is stored
-SHORT = 3  # lines; a longer output may be a table, whose columns stand below each other
+SHORT = 3  # lines; a longer output may be a table,
+COLUMNS = re.compile(r"\S {2,}\S")  # whose columns stand below each other
 
 
 class cell_start(nodes.Element):
@@ -65,7 +66,7 @@ def finish(app, doctree):
         describe_pictures(cell, notebook.pictures(name))
         mark_captions(cell, notebook.captions(name))
         fold_code(cell, name)
-        mark_short(cell)
+        mark_wrapped(cell)
     fold_answers(doctree)
 
 
@@ -99,12 +100,13 @@ def fold_code(cell, name: str) -> None:
         wrap([cell.children[0]], fold(summary=summary, classes=["code"]))
 
 
-def mark_short(cell) -> None:
-    """The line of a check, or a result: it is wrapped where it is too long, not cut."""
+def mark_wrapped(cell) -> None:
+    """The line of a check, or sentences: they are wrapped where they are too long, not cut."""
     for output in cell.children[1:]:
         for block in output.findall(nodes.literal_block):
-            if block.astext().strip().count("\n") < SHORT:
-                block["classes"].append("short")
+            text = block.astext().strip()
+            if text.count("\n") < SHORT or not COLUMNS.search(text):
+                block["classes"].append("wrapped")
 
 
 def fold_answers(doctree) -> None:

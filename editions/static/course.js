@@ -110,6 +110,7 @@ function showCut(box) {
 }
 
 function makeScrollable() {
+  nameCells();
   for (const box of document.querySelectorAll("pre, .table-wrapper, div.math")) {
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
     showCut(box);
@@ -119,12 +120,13 @@ function makeScrollable() {
 
 // --- wide tables: on a phone a row is a card, and each cell says what its column is
 
-const WIDE = 4; // columns
+const WIDE = 4; // columns; or fewer, which do not fit
 
 function nameCells() {
-  for (const table of document.querySelectorAll("table.docutils")) {
+  for (const table of document.querySelectorAll("table.docutils:not(.wide)")) {
     const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
-    if (heads.length < WIDE) continue;
+    const box = table.parentElement;
+    if (heads.length < WIDE && box.scrollWidth <= box.clientWidth) continue;
     table.classList.add("wide");
     for (const row of table.querySelectorAll("tbody tr")) {
       for (const [place, cell] of [...row.cells].entries()) cell.dataset.column = heads[place];
@@ -150,7 +152,6 @@ function nameCaptions() {
 
 document.addEventListener("DOMContentLoaded", () => {
   nameCaptions();
-  nameCells();
   showPlace();
   preparePreviews();
   prepareZoom();

@@ -148,7 +148,7 @@ def test_a_search_names_a_page_once_and_the_heading_that_it_met(found):
 CODE = """[...document.querySelectorAll("pre")].filter((e) => e.checkVisibility()).map((e) => ({
   size: parseFloat(getComputedStyle(e).fontSize), text: e.innerText.slice(0, 60),
   beyond: e.scrollWidth - e.clientWidth > 1, cut: e.classList.contains("cut"),
-  short: e.closest(".short, .traceback") !== null}))"""
+  wrapped: e.closest(".wrapped, .traceback") !== null}))"""
 
 
 @pytest.mark.parametrize("width", [1280, 820, 360])
@@ -157,20 +157,34 @@ def test_code_is_large_enough_and_what_is_cut_shows_it(tab, site, width):
     seen = tab.run(CODE)
     assert [e["text"] for e in seen if e["size"] < SMALLEST_CODE] == []
     assert [e["text"] for e in seen if e["beyond"] != e["cut"]] == []
-    assert [e["text"] for e in seen if e["short"] and e["beyond"]] == []
-    assert sum(e["short"] for e in seen) > 10
+    assert [e["text"] for e in seen if e["wrapped"] and e["beyond"]] == []
+    assert sum(e["wrapped"] for e in seen) > 10
     assert "import" not in seen[0]["text"]
 
 
-@pytest.mark.parametrize("page", ["choose", "claims"])
+@pytest.mark.parametrize("page", ["reference/choose", "reference/claims", "07_cuda_timing"])
 def test_on_a_phone_a_row_of_a_wide_table_is_a_card(tab, site, page):
-    address = (site / "reference" / f"{page}.html").as_uri()
-    tab.size(360, 800, phone=True).open(address, READY)
+    tab.size(360, 800, phone=True).open((site / f"{page}.html").as_uri(), READY)
     cells = "[...document.querySelectorAll('table.wide td')]"
     beyond = tab.run(f"{cells}.filter((e) => e.getBoundingClientRect().right > 361).length")
     assert tab.run(f"{cells}.length") >= 40
     assert beyond == 0
-    assert tab.run(f"{cells}.every((e) => e.dataset.column)")
+    assert tab.run(f"{cells}.every((e) => 'column' in e.dataset)")
+    tables = "[...document.querySelectorAll('.table-wrapper')]"
+    assert tab.run(f"{tables}.filter((e) => e.scrollWidth > e.clientWidth).length") == 0
+
+
+LETTERS = """Math.min(...[...document.querySelectorAll(".interactive text")].map(
+  (text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a))"""
+
+
+def test_on_a_phone_a_picture_opens_wider_than_the_screen(tab, site):
+    tab.size(360, 800, phone=True).open((site / "07_cuda_timing.html").as_uri(), READY)
+    assert tab.run(LETTERS) >= 12
+    tab.run("document.querySelector('.cell_output a.image-reference').click()")
+    tab.wait("document.querySelector('dialog.zoom img').clientWidth >= 600")
+    assert tab.run("document.querySelector('dialog.zoom').scrollWidth") >= 600
+    assert tab.run("document.documentElement.scrollWidth") == 360
 
 
 @pytest.mark.parametrize(("scheme", "changed"), [("light", False), ("dark", True)])
