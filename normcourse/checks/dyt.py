@@ -1,9 +1,8 @@
-"""Checks of lesson 05: one norm exchanged, a gain for a slope, one pair, the separated equation.
+"""Checks of lesson 05: one norm exchanged, a gain for a slope, the separated equation, an error.
 
 Tables map what a check says to the wrong answer that earns it; v holds the values of one call.
 """
 
-import copy
 import math
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -14,9 +13,8 @@ from torch import Tensor, nn
 from normcourse import draw, training
 from normcourse.checks.probes import calls, unshared
 from normcourse.checks.values import describe, is_expression
-from normcourse.checks.verdict import Slip, exercise, expect, parts, real
-from normcourse.training import swaps
-from normlib import layers, surgery
+from normcourse.checks.verdict import Slip, exercise, expect
+from normlib import layers
 
 
 @exercise("Exercise 1 (one norm at a time)", "Norm 0 is the one that reads first")
@@ -109,47 +107,6 @@ def _shares_a_picture(rows: Tensor, tested: Tensor) -> bool:
     return bool(torch.isclose(tested, rows[0]).flatten(1).all(1).any())
 
 
-@exercise("Exercise 3 (told nothing)", "in each of the five networks")
-def told_nothing(pair, trained) -> str:
-    """pair: (alpha, factor) of a DyT that beats no norm in each of the trained networks."""
-    alpha, factor = parts(pair, "alpha", "factor")
-    alpha, factor = real(alpha, "alpha"), real(factor, "the factor")
-    if (alpha, factor) == (0.5, 1.0):
-        raise Slip("that is the start of the opening.")
-    if not 0 < alpha * factor < math.inf:
-        raise Slip(
-            f"the slope is {alpha * factor:g} times the gain; a norm's line rises, so does your S."
-        )
-    nets = trained if isinstance(trained, list | tuple) else ()
-    if len(nets) != 5 or not all(isinstance(net, nn.Module) for net in nets):
-        raise Slip(f"trained is {describe(trained)}, expected the page's list of five networks.")
-    data = training.digits()
-
-    def right(net: nn.Module, new: Callable) -> int:
-        exchanged = surgery.replace(copy.deepcopy(net), layers.RMSNorm, new)[0]
-        share = training.accuracy(exchanged, data.test_x, data.test_y)
-        return round(share * len(data.test_y))
-
-    def one_pair(norm: layers.RMSNorm) -> nn.Module:
-        return swaps.tanh(norm, alpha, factor * swaps.gain_of(norm))
-
-    ours = [right(net, one_pair) for net in trained]
-    bare = [right(net, lambda norm: nn.Identity()) for net in trained]
-    counts = f"right of {len(data.test_y)} {ours}, without a norm {bare}"
-    below = sum(our <= their for our, their in zip(ours, bare, strict=True))
-    if below:
-        raise Slip(f"{counts}: not better in {below} of {len(ours)}. {_advice(alpha, factor)}")
-    return counts
-
-
-def _advice(alpha: float, factor: float) -> str:
-    if abs(factor) < 1:
-        return f"The S ends at {abs(factor):g} times the gain; where do a norm's outputs end?"
-    if alpha * factor < 1.4:
-        return f"The slope at 0 is {alpha * factor:g} times the gain; norm 0 needs about 1.5 times."
-    return "The S is high, or steep, enough; how much is too much for the other four norms?"
-
-
 @exercise("Exercise 2 (the norm's slope)", "the slope of the DyT at 0")
 def gain_for(student: Callable) -> None:
     """student(weight, rho, alpha) -> the gain (D,) with which a DyT has the slope of the norm."""
@@ -205,7 +162,7 @@ GAINS = {
 }
 
 
-@exercise("Exercise 4 (separate)", "D = 64", "G(0) = 0", "between −8 and 8")
+@exercise("Exercise 3 (separate)", "D = 64", "G(0) = 0", "between −8 and 8")
 def separation(separated) -> None:
     """g(y) of the separated EQ-DYT-ODE at D = 64, as a SymPy expression in y."""
     import sympy  # takes half a second, and lesson 05 has it already
@@ -216,7 +173,7 @@ def separation(separated) -> None:
     expect(separated, 64 / (64 - y**2), slips, "g")
 
 
-@exercise("Exercise 4 (integrate)", "D = 64", "G(0) = 0", "between −8 and 8")
+@exercise("Exercise 3 (integrate)", "D = 64", "G(0) = 0", "between −8 and 8")
 def integration(integral) -> None:
     """G(y), the integral of g from 0 to y, as a SymPy expression in y."""
     import sympy
@@ -296,3 +253,98 @@ def _integral_slips(log: Callable, y, want) -> dict:
         "G: the fraction with 8 + y is missing, and G(0) is not 0.": -4 * log(8 - y),
         "G: artanh takes y/8: with y alone it ends at 1, not at 8.": 4 * log((1 + y) / (1 - y)),
     }
+
+
+@exercise("Exercise 4 (the error of a curve)")
+def error_of(student: Callable) -> None:
+    """student(curve, y) -> (error, gain): |gain curve - y| / |y| with the best gain, and the gain.
+
+    [EQ-RELATIVE-ERROR]
+    """
+    cases = [_values_of_a_curve(6, 5), _values_of_a_curve(9, 4, seed=2)]
+    calls(student, _with_gain, *cases, slips=CURVE_SLIPS, what=("error", "gain"))
+
+
+def _values_of_a_curve(*shape: int, seed: int = 0) -> dict:
+    x = draw(*shape, seed=seed) + 0.2
+    noise = 0.3 * draw(*shape, seed=seed + 1)
+    return {"curve": torch.tanh(x), "y": 1.7 * x + noise}
+
+
+def _with_gain(curve: Tensor, y: Tensor) -> tuple[float, float]:
+    return _error_with((curve * y).sum() / curve.square().sum(), curve, y)
+
+
+def _error_with(gain: Tensor, curve: Tensor, y: Tensor) -> tuple[float, float]:
+    """The error with this gain."""
+    return ((gain * curve - y).norm() / y.norm()).item(), gain.item()
+
+
+def _gain_slip_of(formula: Callable) -> Callable:
+    return lambda curve, y: _error_with(formula(curve, y), curve, y)
+
+
+def _error_slip(formula: Callable) -> Callable:
+    """The right gain; and this formula of gain * curve, of y and of the curve as the error."""
+
+    def wrong(curve: Tensor, y: Tensor) -> tuple[float, float]:
+        _, gain = _with_gain(curve, y)
+        return formula(gain * curve, y, curve).item(), gain
+
+    return wrong
+
+
+CURVE_SLIPS: dict[str, Callable] = {
+    "no gain: multiply the curve by the number that brings it nearest to y.": _gain_slip_of(
+        lambda curve, y: torch.ones(())
+    ),
+    "the gain is upside down: sum of curve * y over the sum of curve^2.": _gain_slip_of(
+        lambda curve, y: curve.square().sum() / (curve * y).sum()
+    ),
+    "below stands the sum of curve^2, not of y^2: the gain multiplies the curve.": _gain_slip_of(
+        lambda curve, y: (curve * y).sum() / y.square().sum()
+    ),
+    "that gain brings y nearest to the curve, turned round: least squares of gain * curve - y.": (
+        _gain_slip_of(lambda curve, y: y.square().sum() / (curve * y).sum())
+    ),
+    "equal lengths are not least squares: put the derivative by the gain to 0.": _gain_slip_of(
+        lambda curve, y: y.norm() / curve.norm()
+    ),
+    "a mean of y / curve is ruled by numbers near 0: least squares of gain * curve - y.": (
+        _gain_slip_of(lambda curve, y: (y / curve).mean())
+    ),
+    "sums of the numbers are not least squares: multiply by the curve before you sum.": (
+        _gain_slip_of(lambda curve, y: y.sum() / curve.sum())
+    ),
+    "equal largest numbers are not least squares.": _gain_slip_of(
+        lambda curve, y: y.abs().max() / curve.abs().max()
+    ),
+    "the gain is right, and not in the error: the length of gain * curve - y.": _error_slip(
+        lambda best, y, curve: (curve - y).norm() / y.norm()
+    ),
+    "error: divide by the length of y, not of the curve.": _error_slip(
+        lambda best, y, curve: (best - y).norm() / best.norm()
+    ),
+    "error: divide by the length of y, not of the curve before its gain.": _error_slip(
+        lambda best, y, curve: (best - y).norm() / curve.norm()
+    ),
+    "error: the root is missing; lengths are asked for, not their squares.": _error_slip(
+        lambda best, y, curve: (best - y).square().sum() / y.square().sum()
+    ),
+    "error: that is the length of the difference; divide by the length of y.": _error_slip(
+        lambda best, y, curve: (best - y).norm()
+    ),
+    "error: that is a root mean square; divide by the one of y.": _error_slip(
+        lambda best, y, curve: (best - y).square().mean().sqrt()
+    ),
+    "error: a length is the root of the sum of squares, not the sum of the sizes.": _error_slip(
+        lambda best, y, curve: (best - y).abs().sum() / y.abs().sum()
+    ),
+    "error: a length is the root of the sum of squares, not the largest number.": _error_slip(
+        lambda best, y, curve: (best - y).abs().max() / y.abs().max()
+    ),
+    "error: one length of all rows together, not the mean over rows.": _error_slip(
+        lambda best, y, curve: ((best - y).norm(dim=1) / y.norm(dim=1)).mean()
+    ),
+    "the order is (error, gain).": lambda curve, y: _with_gain(curve, y)[::-1],
+}
