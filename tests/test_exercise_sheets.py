@@ -46,6 +46,24 @@ def test_the_solution_sheet_has_words_and_code_for_every_task(lesson):
         assert any(not part.startswith("```") and len(part.split()) > 3 for part in parts)
 
 
+ELSEWHERE = re.compile(
+    r"\b(?:as above|the (?:count|derivation|tables?|cells?) (?:above|below)|its cell|step \d's)\b"
+)
+
+
+def test_a_task_that_speaks_of_another_place_has_it_on_its_sheet():
+    """What it speaks of is on the list: on paper nothing else stands above or below."""
+    listed = yaml.safe_load(exercises.LIST.read_text("utf-8"))
+    pointing = [
+        (lesson.name, each.number)
+        for lesson in LESSONS
+        for each in exercises.exercises(lesson)
+        if ELSEWHERE.search(each.task)
+    ]
+    assert pointing  # such as: the count above
+    assert [place for place in pointing if place[1] not in listed.get(place[0], {})] == []
+
+
 def test_what_the_list_names_is_there():
     lessons = {lesson.name: lesson for lesson in LESSONS}
     for name, listed in yaml.safe_load(exercises.LIST.read_text("utf-8")).items():
