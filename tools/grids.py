@@ -117,6 +117,18 @@ GRIDS = {
         nudged=nudge(NORMS[1:], count=5),
     ),
     "opening_shortcut": grid(NORMS, {**OPENING, "shortcut": True}, ADAM | SGD, rates=OPENING_RATES),
+    "opening_thirtieth": grid(  # shortcuts, no norm, each branch times a small constant
+        ["none"],
+        {**OPENING, "shortcut": True, "branch_gain": 1 / 30},
+        ADAM | SGD,
+        rates=OPENING_RATES,
+    ),
+    "opening_root_30": grid(  # with the root of that constant
+        ["none"],
+        {**OPENING, "shortcut": True, "branch_gain": 30**-0.5},
+        ADAM | SGD,
+        rates=OPENING_RATES,
+    ),
     "opening_he": grid(
         ["none"],
         {**OPENING, "start": "he", "shortcut": False},

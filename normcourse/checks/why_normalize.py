@@ -45,6 +45,9 @@ FACTORS = {  # of n inputs and the variance v
     "that is the standard deviation of what leaves; the size does not subtract the mean.": (
         lambda n, v: math.sqrt(n * v * (1 / 2 - 1 / (2 * math.pi)))
     ),
+    "that is the mean of what leaves; the size is its root mean square.": (
+        lambda n, v: math.sqrt(n * v / (2 * math.pi))
+    ),
     "ReLU keeps half of the mean square; it does not double it.": lambda n, v: math.sqrt(2 * n * v),
     "a third of 1/n is torch's own v; use the v that is given.": lambda n, v: math.sqrt(1 / 6),
     "the 1/3 is torch's; v is the variance already, whichever it is.": (
@@ -75,6 +78,9 @@ STEADY = {  # of n inputs
     ),
     "that is the bound of a uniform draw with He's variance; the question is the variance.": (
         lambda n: math.sqrt(6 / n)
+    ),
+    "that is the square of a uniform draw's bound; its variance is a third of this square.": (
+        lambda n: 6 / n
     ),
 }
 BLOCKS = {  # of h, norm, linear
@@ -117,6 +123,12 @@ BLOCKS = {  # of h, norm, linear
     ),
     "the sum is not halved: h + F(norm(h)).": lambda h, norm, linear: (
         (h + torch.relu(linear(norm(h)))) / 2
+    ),
+    "the sum is not divided by the root of 2: h + F(norm(h)).": lambda h, norm, linear: (
+        (h + torch.relu(linear(norm(h)))) / math.sqrt(2)
+    ),
+    "the branch is Linear, then ReLU; yours has a leaky ReLU.": lambda h, norm, linear: (
+        h + functional.leaky_relu(linear(norm(h)))
     ),
     "norm(h) goes into the branch alone; yours is added to the sum as well.": (
         lambda h, norm, linear: h + norm(h) + torch.relu(linear(norm(h)))

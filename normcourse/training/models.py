@@ -28,6 +28,7 @@ def mlp(
     shortcut: bool = False,
     only_last: bool = False,
     skip_init: bool = False,
+    branch_gain: float = 1.0,
     start: str = "he",
     seed: int = 0,
 ) -> nn.Sequential:
@@ -35,15 +36,17 @@ def mlp(
 
     Args:
         shortcut: True makes a Block of each layer but the first: h + ReLU(Linear(norm(h))), with a
-            last norm before the head. The shortcut has full size: nothing shrinks h or the branch.
+            last norm before the head. The shortcut has full size: nothing shrinks h.
         only_last: with shortcuts, the Blocks have no norm; the one before the head stays.
-        skip_init: of the Blocks.
+        skip_init, branch_gain: of the Blocks, their skip_init and gain.
         start: of STARTS, the size of the weights; biases are 0.
     """
     if only_last and not shortcut:
         raise ValueError("only_last is for a net of Blocks: pass shortcut=True too.")
     if skip_init and not shortcut:
         raise ValueError("skip_init scales the branch beside a shortcut: pass shortcut=True too.")
+    if branch_gain != 1.0 and not shortcut:
+        raise ValueError("branch_gain scales what a shortcut goes around: pass shortcut=True too.")
     first = nn.Linear(PIXELS, width)
     layers: list[nn.Module]
     if shortcut:
@@ -51,7 +54,8 @@ def mlp(
         for _ in range(depth - 1):
             branch = nn.Sequential(nn.Linear(width, width), nn.ReLU())
             of_branch = None if only_last else norm
-            layers.append(Block(branch, of_branch, width, skip_init=skip_init))
+            block = Block(branch, of_branch, width, skip_init=skip_init, gain=branch_gain)
+            layers.append(block)
         layers.extend(_optional(norm, width))
     else:
         layers = [first, *_optional(norm, width), nn.ReLU()]
@@ -152,7 +156,7 @@ class Block(nn.Module):
     output      x + N(F(x))          after the branch                  OLMo 2
     sandwich    x + N'(F(N(x)))      on both its sides                 Gemma 2
 
-    With skip_init the branch's output is multiplied by a learned number that starts at 0.
+    The branch's output is multiplied by gain; with skip_init by a learned number that starts at 0.
 
     Sources: Xiong et al. 2020, figure 1 (pre, post); De & Smith 2020 (SkipInit).
     """
@@ -165,6 +169,7 @@ class Block(nn.Module):
         placement: str = "pre",
         *,
         skip_init: bool = False,
+        gain: float = 1.0,
     ) -> None:
         super().__init__()
         if placement not in PLACEMENTS:
@@ -175,7 +180,7 @@ class Block(nn.Module):
         self.norm = _norm_or_nothing(norm, width)
         if placement == "sandwich":
             self.output_norm = _norm_or_nothing(norm, width)
-        self.gain = nn.Parameter(torch.zeros(())) if skip_init else None
+        self.gain = nn.Parameter(torch.zeros(())) if skip_init else gain
 
     def forward(self, x: Tensor) -> Tensor:
         if self.placement == "pre":
@@ -187,8 +192,7 @@ class Block(nn.Module):
         return x + self.output_norm(self._scaled(self.norm(x)))
 
     def _scaled(self, x: Tensor) -> Tensor:
-        y = self.branch(x)
-        return y if self.gain is None else self.gain * y
+        return self.gain * self.branch(x)
 
 
 def _norm_or_nothing(norm: Norm | None, width: int | None) -> nn.Module:

@@ -35,6 +35,7 @@ FACTORS = {
         lambda n, v: math.sqrt(n * v * (math.pi - 1) / (2 * math.pi)),
         "does not subtract the mean",
     ),
+    "a mean of what leaves": (lambda n, v: math.sqrt(n * v / 2 / math.pi), "that is the mean of"),
     "times 2": (lambda n, v: math.sqrt(n * v * 2), "does not double"),
     "torch's third": (lambda n, v: math.sqrt(n * v / 6), "the 1/3 is torch's"),
     "only v under the root": (lambda n, v: n * v**0.5 / 2, "only v stands under your root"),
@@ -56,6 +57,7 @@ STEADY = {
     "the factor": (lambda n: 1, "the question is the variance"),
     "n twice": (lambda n: 2 / n / n, "divide by n once"),
     "a bound": (lambda n: (6 / n) ** 0.5, "the bound of a uniform draw"),
+    "a bound squared": (lambda n: 6 / n, "its variance is a third"),
     "one size built in": (lambda n: 1 / 32, "the first one"),
 }
 
@@ -124,6 +126,8 @@ BLOCKS = {
     "norm on the shortcut": (lambda h, n, w: n(h) + w(h).relu(), "yours stands on the shortcut"),
     "two in the branch": (lambda h, n, w: h + n(w(n(h)).relu()), "at its end as well"),
     "two before the ReLU": (lambda h, n, w: h + n(w(n(h))).relu(), "a second one behind it"),
+    "a leaky ReLU": (lambda h, n, w: h + F.leaky_relu(w(n(h))), "yours has a leaky ReLU"),
+    "by the root of 2": (lambda h, n, w: (h + w(n(h)).relu()) / 2**0.5, "by the root of 2"),
     "a GELU": (lambda h, n, w: h + F.gelu(w(n(h))), "yours has a GELU"),
     "minus": (lambda h, n, w: h - w(n(h)).relu(), "not subtracted"),
     "no bias": (lambda h, n, w: h + (n(h) @ w.weight.T).relu(), "the bias of the Linear"),

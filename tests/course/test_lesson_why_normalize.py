@@ -7,14 +7,27 @@ from torch.nn import functional as F
 
 from normcourse import training
 from normlib import layers
-from tests.course.lesson_tables import run_cells
+from tests.course.lesson_tables import NOTEBOOKS, each, run_cells
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
 def definitions() -> dict:
     """The lesson's digits and its own plain net; nothing is trained."""
-    return run_cells("00_why_normalize.ipynb", "setup", "failure-net", "failure-loop")
+    measures = ("second-measures", "print(")
+    return run_cells("00_why_normalize.ipynb", "setup", "failure-net", "failure-loop", measures)
+
+
+NORMS = {
+    "none": None,
+    "batch_norm": layers.BatchNorm1d,
+    "layer_norm": layers.LayerNorm,
+    "rms_norm": layers.RMSNorm,
+}
+
+
+def equally_long(rows):
+    return rows / rows.square().mean(1, keepdim=True).sqrt()
 
 
 @torch.no_grad()
@@ -77,3 +90,64 @@ def test_adam_learns_with_a_tiny_eps():
             optimizer.step()
     right = net(data.validation_x).argmax(1) == data.validation_y
     assert 0.25 < right.double().mean() < 0.6  # it learns, slowly; with torch's eps: opening_adam
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("width", each([64, 256, 1024], quick=64))
+def test_rows_become_as_alike_at_each_width_and_tell_digits_apart_in_wide_nets(width):
+    """Widths share the bands of the spread; what is told apart grows from one to the next."""
+    lesson = definitions()
+    data = lesson["data"]
+    told = {64: (0.35, 0.43, 0.17, 0.27), 256: (0.55, 0.7, 0.27, 0.4), 1024: (0.7, 0.85, 0.45, 0.6)}
+    least_10, most_10, least_30, most_30 = told[width]
+    for depth, low, high, least, most in (
+        (10, 0.25, 0.36, least_10, most_10),
+        (30, 0.09, 0.19, least_30, most_30),
+    ):
+        spreads = []
+        shares = []
+        for seed in range(5):
+            rows = training.mlp(depth=depth, width=width, seed=seed)[:-1](data.validation_x)
+            shares.append(lesson["told_apart"](rows, data.validation_y))
+            rows = equally_long(rows)
+            spreads.append((rows - rows.mean(0)).square().mean().sqrt().item())
+        assert low < sum(spreads) / 5 < high
+        assert least < sum(shares) / 5 < most
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("width", each([32, 64, 128], quick=64))
+def test_the_worst_fresh_net_with_shortcuts_is_ahead_of_the_best_one_without(width):
+    lesson = definitions()
+    data = lesson["data"]
+
+    def share(body):
+        rows = equally_long(body(data.validation_x))
+        return lesson["told_apart"](rows, data.validation_y)
+
+    plain = []
+    beside = []
+    for seed in range(20):
+        settings = {"depth": 30, "width": width, "start": "torch", "seed": seed}
+        plain.append(share(training.mlp(**settings)[:-1]))
+        for norm in NORMS.values():  # no last norm, no head
+            beside.append(share(training.mlp(norm, shortcut=True, **settings)[:31]))
+    assert max(plain) < min(beside)
+
+
+def test_at_the_rate_1_rms_norm_beside_shortcuts_learns_nothing():
+    record = training.load_record(NOTEBOOKS / "records/capstone_deep.json")
+    runs = [run for run in record.runs if (run.norm, run.lr) == ("rms_norm", 1.0)]
+    assert len(runs) == 2
+    assert all(run.validation[-1] < 0.14 * 397 for run in runs)
+
+
+@pytest.mark.slow
+def test_a_small_constant_in_the_place_of_the_norms_ends_as_in_its_record():
+    lesson = definitions()
+    record = training.load_record(NOTEBOOKS / "records/opening_thirtieth.json")
+    final = next(run for run in record.runs if run.phase == "final")
+    model = {name: value for name, value in record.settings.model.items() if name != "build"}
+    net = training.mlp(seed=final.seed, **model)
+    lesson["train"](net, steps=100, rate=final.lr)
+    assert abs(round(397 * lesson["accuracy"](net)) - final.validation[0]) <= 2  # pictures

@@ -136,6 +136,18 @@ def test_only_last_leaves_the_norm_before_the_head_and_no_other():
         training.mlp(layers.LayerNorm, only_last=True)
 
 
+def test_a_branch_gain_multiplies_each_branch_and_nothing_else():
+    net = training.mlp(depth=3, width=8, shortcut=True, branch_gain=0.1)
+    x = draw(5, 64)
+    h = net[1](net[0](x))
+    for block in net[2:4]:
+        h = h + 0.1 * torch.relu(block.branch[0](h))
+    torch.testing.assert_close(net(x), net[-1](h))
+    assert len(list(net.parameters())) == len(list(training.mlp(depth=3, width=8).parameters()))
+    with pytest.raises(ValueError, match="pass shortcut=True"):
+        training.mlp(branch_gain=0.1)
+
+
 @pytest.mark.parametrize(("normed", "blocks", "last"), [("branches", 3, 0), ("last", 0, 1)])
 def test_a_residual_mlp_has_its_norms_in_its_branches_or_before_its_head(normed, blocks, last):
     def norms(net):
