@@ -36,6 +36,13 @@ def test_the_layer_that_saves_memory_learns_worse_than_batch_norm(kind):
 
 
 @pytest.mark.slow
+def test_after_four_times_the_steps_it_comes_close_at_the_rate_1():
+    lesson = definitions()
+    _, late = lesson["learn"](lesson["SavesMemory"], 1.0, steps=(60, 420))
+    assert late.min() > 0.87
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", each(KINDS))
 def test_batch_norm_bears_the_rate_1_with_a_shift_and_with_lengths_held(kind):
     lesson = definitions()
