@@ -46,7 +46,7 @@ def begin(readme: str, notebooks: Path) -> str:
     number, _, _, file, _, _ = lessons(readme, notebooks)[0]
     words = f"Begin with lesson {number}"
     if time := Notebook(notebooks / file).minutes:
-        words += f" <small>{time.core} minutes to read, {time.whole} with its exercises</small>"
+        words += f" <small>{time.core} minutes to read, nothing to install</small>"
     return f"[{words}]({file}){{.begin}}"
 
 

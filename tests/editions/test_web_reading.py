@@ -41,7 +41,7 @@ def test_who_opens_the_first_page_sees_where_to_begin(tab, site, window):
     for said in (
         front.description(README),
         asked.replace("*", ""),
-        f"Begin with lesson 00\n{minutes.core} minutes to read, {minutes.whole} with its exercises",
+        f"Begin with lesson 00\n{minutes.core} minutes to read, nothing to install",
         f"{front.made_by()} made it. A machine runs every notebook again",
         "how many outputs move?",
     ):
