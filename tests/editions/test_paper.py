@@ -182,6 +182,9 @@ def test_slides_handouts_and_scripts_are_printed_whole(printed, promised):
     assert sum(bool(slide["answers"]) for slides in promised.values() for slide in slides) >= 20
     faults = {}
     for deck, slides in promised.items():
+        assert any("If you are late, leave out" in note for note in slides[0]["notes"]), deck
+        page = f"On laptops it is the page figures/{deck}.html"
+        assert any(page in note for slide in slides for note in slide["notes"]), deck
         for ending in lectures.KINDS:
             found = faults_of(printed / f"{deck}{ending}.pdf", slides, ending)
             if found:
