@@ -1,12 +1,13 @@
-"""The table "How sure is this?" of lesson 05: a slope that is too flat, in one norm alone."""
+"""The table "How sure is this?" of lesson 05: one norm that is too flat, and fans of rows."""
 
 from functools import partial
 
 import pytest
 
-from normcourse import training
+from normcourse import draw, training
 from normcourse.training import swaps
 from normlib import layers
+from tests.course.lesson_tables import run_cells
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
@@ -43,3 +44,29 @@ def test_no_norm_costs_as_much_as_the_first_when_it_is_too_flat(data, kind):
     model, how, most = KINDS[kind]
     costs = [losses(data, model, how, seed) for seed in range(5)]
     assert sum(cost[0] > max(cost[1:]) for cost in costs) >= most
+
+
+FANS = {  # the width, the exponent of the sizes, the unit; in how many of 20 the start is nearer
+    "as above": (32, 1.0, 1.0, 20),
+    "half the width": (16, 1.0, 1.0, 20),
+    "twice the width": (64, 1.0, 1.0, 20),
+    "half the exponent": (32, 0.5, 1.0, 20),
+    "a tenth of the exponent": (32, 0.1, 1.0, 0),
+    "rows ten times larger": (32, 1.0, 10.0, 20),
+    "rows ten times smaller": (32, 1.0, 0.1, 0),
+}
+
+
+@pytest.mark.parametrize("kind", FANS)
+def test_in_a_fan_the_start_is_nearer_than_the_derived_curve(kind):
+    width, exponent, unit, expected = FANS[kind]
+    curves = ("predict-04-answer", "x = kinds[")
+    lesson = run_cells("05_dyt.ipynb", "setup", "drag-run", "derived-curve", curves)
+    nearer = 0
+    for seed in range(20):
+        factors = unit * (exponent * draw(500, 1, seed=2 * seed + 1)).exp()
+        x = factors * draw(500, width, seed=2 * seed)
+        middle = x.square().mean(-1).sqrt().median()
+        scored = lesson["errors"](x, lesson["normed"](x), middle, width)
+        nearer += scored["start"] < scored["derived"]
+    assert nearer == expected
