@@ -230,6 +230,9 @@ TABLE_SLIPS |= {
     "eps is added to the variance in every case; it is no lower bound of it.": _of_columns(
         lambda x, dims, eps: centred(x, dims) / x.var(dims, correction=0).clamp_min(eps).sqrt()
     ),
+    "the variance is the mean of the squared DEVIATIONS; yours squares x itself.": _of_columns(
+        lambda x, dims, eps: centred(x, dims) / (x.square().mean(dims) + eps).sqrt()
+    ),
     "that is the median; subtract the mean.": _of_columns(
         lambda x, dims, eps: (x - x.median(dims).values) / size(x, dims, eps)
     ),
@@ -629,10 +632,12 @@ RATE_SLIPS = {
     "to be larger.": HIDDEN_RATE / FACTOR,
     "the factor 4 is right, and turned round: the gradient is half as large and the step has to "
     "be twice as long, so the rate grows.": HIDDEN_RATE / FACTOR**2,
-    "that is the factor; multiply the rate 0.1 by it.": float(FACTOR**2),
+    "that is a factor, and no rate of these nets.": float(FACTOR**2),
     "that is one 2 too many: one for the gradient, one for the step.": FACTOR**3 * HIDDEN_RATE,
     "that is one 2, and no rate: one 2 for the gradient, one for the step, times 0.1.": float(
         FACTOR
     ),
+    "those are two 2 too many: one for the gradient, one for the step.": FACTOR**4 * HIDDEN_RATE,
+    "the rate itself is not squared; what it is multiplied by may be.": (FACTOR * HIDDEN_RATE) ** 2,
     "the factors are multiplied, not added to the rate.": FACTOR**2 + HIDDEN_RATE,
 }

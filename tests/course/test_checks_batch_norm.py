@@ -326,6 +326,10 @@ def lower_bound(x, gain, bias, eps):
     return gain * (x - x.mean(0)) / var.sqrt() + bias
 
 
+def squares_of_x(x, gain, bias, eps):
+    return gain * (x - x.mean(0)) / (x.square().mean(0) + eps).sqrt() + bias
+
+
 def median(x, gain, bias, eps):
     return gain * (x - x.median(0)[0]) / (x.var(0, correction=0) + eps).sqrt() + bias
 
@@ -374,6 +378,7 @@ TABLE = {
         "eps is squared",
     ),
     "eps as a lower bound": (lower_bound, "it is no lower bound"),
+    "squares of x": (squares_of_x, "yours squares x itself"),
     "median": (median, "that is the median; subtract the mean."),
     "median throughout": (median_throughout, "also where you square"),
     "variance by 4": (by_four(of_the_mean=False), "the variance is divided by 4"),
@@ -457,7 +462,9 @@ RATE = {
     "the same": (0.1, "at the same rate the step is HALF as long"),
     "half": (0.05, "the other way round"),
     "a quarter": (0.025, "turned round"),
-    "the factor": (4, "that is the factor"),
+    "the factor": (4, "that is a factor"),
+    "sixteen": (1.6, "two 2 too many"),
+    "squared": (0.04, "is not squared"),
     "eight": (0.8, "one 2 too many"),
     "two": (2, "and no rate"),
     "added": (4.1, "not added"),

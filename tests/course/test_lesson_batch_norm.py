@@ -82,14 +82,10 @@ def mild(shape):
     return Norm(shape, eps=1.0)
 
 
-def centred(data, divisor=1.0):
+def centred(data):
     """Each pixel without its mean over the training pictures."""
     mean = data.train_x.mean(0)
-    return replace(
-        data,
-        train_x=(data.train_x - mean) / divisor,
-        validation_x=(data.validation_x - mean) / divisor,
-    )
+    return replace(data, train_x=data.train_x - mean, validation_x=data.validation_x - mean)
 
 
 def accuracies(data, norm, size, rate, steps=100, width=32, depth=1, seed=0, **how) -> Tensor:
@@ -107,7 +103,7 @@ def best_of(rates, data, norm, size, **kind) -> Tensor:
 def test_at_the_rate_2_six_layers_learn_with_batch_norm_alone(data, kind):
     how = {"depth": 6} | KINDS[kind]
     assert (accuracies(data, Norm, 64, 2.0, **how) > LEARNS).all()
-    for pictures in (data, centred(data), centred(data, 2.0)):
+    for pictures in (data, centred(data)):
         assert (accuracies(pictures, None, 64, 2.0, **how) < FAILS).all()
 
 
@@ -164,17 +160,6 @@ def test_one_layer_reads_as_much_from_centred_pictures(data, kind):
     assert none < alone
 
 
-@pytest.mark.parametrize("kind", each(KINDS))
-def test_centred_and_halved_pictures_bear_the_rates_4_and_8_in_one_layer(data, kind):
-    how = KINDS[kind]
-    halved = centred(data, 2.0)
-    assert (accuracies(halved, None, 64, 4.0, **how) > 0.9).all()
-    assert accuracies(halved, None, 64, 8.0, **how).mean() > 0.6
-    assert (accuracies(data, Norm, 64, 8.0, **how) < FAILS).all()
-    if kind == OWN:
-        assert (accuracies(halved, None, 64, 8.0) > LEARNS).all()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_in_six_layers_subtracting_reads_nearly_as_much_and_no_half_bears_the_rate_2(data, kind):
@@ -221,12 +206,15 @@ def test_from_pairs_batch_norm_is_behind_and_a_large_eps_rescues_it(data, kind):
         assert means == pytest.approx([0.52, 0.78, 0.79], abs=0.03)
 
 
+@pytest.mark.parametrize("seed", each([0, 1, 2], quick=1))
 @pytest.mark.parametrize("steps", each([100, 400], quick=100))
-def test_from_pairs_the_hidden_weights_learn_nothing_of_use(data, steps):
-    rates = (0.1, 0.2)
-    learned = [accuracies(data, Norm, 2, rate, steps).mean() for rate in rates]
-    frozen = [accuracies(data, Norm, 2, rate, steps, hidden_lr=0.0).mean() for rate in rates]
-    assert max(frozen) > max(learned)
+def test_from_pairs_hidden_weights_that_learn_do_harm(data, steps, seed):
+    how = {"steps": steps, "seed": seed}
+    rates = (0.05, 0.1, 0.2)
+    learned = [accuracies(data, Norm, 2, rate, **how).mean() for rate in rates]
+    frozen = [accuracies(data, Norm, 2, rate, hidden_lr=0.0, **how).mean() for rate in rates]
+    lost = max(frozen) - max(learned)
+    assert lost > (0 if seed == 0 else 0.03)
 
 
 @pytest.mark.parametrize("kind", each(KINDS))
@@ -283,14 +271,19 @@ def test_at_large_hidden_rates_the_growing_weights_carry_batch_norm(data, kind):
         assert (free > held).all()
 
 
-def test_at_the_rate_4_nets_learn_with_weights_held_at_their_length(data):
-    nets = training.stacked_mlp(1, Norm)
-    start = lengths(nets)
-    for step in range(100):
-        training.train_stacked(nets, data, steps=1, lr=4.0, batch_size=64, seed=step)
+@pytest.mark.parametrize(("depth", "rate"), [(1, 2.0), (1, 4.0), (6, 2.0)])
+def test_held_weights_bear_the_rates_of_the_first_picture(data, depth, rate):
+    nets = training.stacked_mlp(depth, Norm)
+    weights = [linear.weight for linear in nets[:-1:3]]
+    starts = [weight.detach().norm(dim=1, keepdim=True) for weight in weights]
+
+    def hold():
         with torch.no_grad():
-            nets[0].weight.mul_(start / lengths(nets))
-    assert (training.stacked_accuracy(nets, data) > LEARNS).all()
+            for weight, start in zip(weights, starts, strict=True):
+                weight.mul_(start / weight.norm(dim=1, keepdim=True))
+
+    training.train_stacked(nets, data, steps=100, lr=rate, after_step=hold)
+    assert (training.stacked_accuracy(nets, data) > REACHED).all()
 
 
 def test_weights_grow_at_each_large_step(data):
