@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from normcourse.checks.moments import (
     size,
     standardize,
 )
-from normcourse.checks.probes import call, calls, forbid, same_gradients
+from normcourse.checks.probes import call, calls, forbid, lined_up, same_gradients
 from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, exercise, expect, is_value, numbers, parts
 from normlib import functional
@@ -123,25 +123,10 @@ def layer_norm(student) -> None:
         _layer_case((6,), (6,), eps=0.3),
         _layer_case((4, 3, 2, 5), (3, 2, 5), eps=0.2),
     ]
-    watched = forbid(_lined_up(student, lambda: "keepdim=True is missing?"), *FINISHED)
+    watched = forbid(lined_up(student, lambda: "keepdim=True is missing?"), *FINISHED)
     calls(watched, functional.layer_norm, *cases, slips=LAYER_NORM_SLIPS)
     same_gradients(student, functional.layer_norm, cases[0], slips=GRADIENT_SLIPS)
     _check_large_mean(student)
-
-
-def _lined_up(student, reason: Callable[[], str]):
-    """The student; shapes that torch cannot line up are a Slip that gives the reason."""
-
-    @wraps(student)
-    def watched(*arguments):
-        try:
-            return student(*arguments)
-        except RuntimeError as error:
-            if "must match the size" not in str(error):
-                raise
-            raise Slip(f"two shapes do not fit: {reason()} torch says: {error}") from error
-
-    return watched
 
 
 def _layer_case(shape: tuple, normalized_shape: tuple, eps: float) -> dict:
@@ -414,7 +399,7 @@ def row_gradient(student) -> None:
     [EQ-LN-GRAD]
     """
     cases = [_gradient_case(3, 5, eps=0.5), _gradient_case(7, 4, eps=0.1)]
-    fitting = _lined_up(student, lambda: _not_turned(student))
+    fitting = lined_up(student, lambda: _not_turned(student))
     watched = forbid(fitting, "autograd", "jacobian", "gradients", "layer_norm", "backward")
     calls(watched, _row_gradient, *cases, slips=ROW_GRADIENT_SLIPS, what="the gradient")
 

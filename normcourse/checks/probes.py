@@ -321,3 +321,18 @@ def _autograd_watched(used: set[str]) -> Iterator[None]:
             patch = mock.patch.object(home, name, noting(getattr(home, name)))
             stack.enter_context(patch)
         yield
+
+
+def lined_up(student, reason: Callable[[], str]):
+    """The student; shapes that torch cannot line up are a Slip that gives the reason."""
+
+    @functools.wraps(student)
+    def watched(*arguments):
+        try:
+            return student(*arguments)
+        except RuntimeError as error:
+            if "must match the size" not in str(error):
+                raise
+            raise Slip(f"two shapes do not fit: {reason()} torch says: {error}") from error
+
+    return watched

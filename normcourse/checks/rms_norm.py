@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from normcourse import draw
-from normcourse.checks.probes import forbid, unchanged
+from normcourse.checks.probes import forbid, lined_up, unchanged
 from normcourse.checks.rms_rows import in_float64
 from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts
@@ -85,6 +85,9 @@ def fold_centring(student) -> None:
                     bias.mean().expand(out)
                 ),
                 "subtract the bias's own mean, not the weight's.": bias - weight.mean(),
+                "subtract the bias's own mean; the weight's sums multiply other inputs.": (
+                    bias - weight.sum(1)
+                ),
             }
             expect(got_bias, bias - bias.mean(), slips, "the bias")
 
@@ -103,7 +106,7 @@ def convert(student) -> None:
                 weights.append(0.5 + draw(starts, *shape, seed=seed))
             before = [weight.clone() for weight in weights]
             x = draw(7, 4, seed=50)
-            got = student(weights)
+            got = lined_up(student, lambda: "keepdim=True is missing?")(weights)
             for old, now in zip(before, weights, strict=True):
                 unchanged("a matrix of weights", old, now)
             got = parts(got, *(f"matrix {number}" for number in range(len(weights))), kind="list")
@@ -307,6 +310,10 @@ def _fold_slips(weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
         / weight.std(0, correction=0),
         "centring only: no division by torch's deviation.": (weight - weight.mean(0))
         / weight.std(0),
+        "centring only: a LayerNorm of the weight divides it, too, and works along axis 1.": (
+            _layer_norm(weight)
+        ),
+        "centring only: a LayerNorm of each column divides it, too.": _layer_norm(weight.T).T,
         "the weight is as it was: subtract its mean over the output units.": weight,
         "over both axes you centre the layer's input, too: over axis 0 only.": (
             weight - weight.mean(0) - weight.mean(1, keepdim=True) + weight.mean()

@@ -29,6 +29,7 @@ In probes.py, for an answer that is a function:
     used_by(student, x=x)                              names of torch's functions in one call
     unshared(net, copied)                              a Slip if a copy shares weights with the net
     forbid(student, "autograd", "normlib")    the student, but for these means
+    lined_up(student, reason)      the student; shapes that do not fit are a Slip with the reason
 Wrong answers that several checks name, as tables {what the check says: what earns it}:
     moments.py     statistics, gain and bias of a norm over any axes
     brackets.py    the gradient of such a norm

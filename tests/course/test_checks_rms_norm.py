@@ -235,6 +235,15 @@ FOLDS = {
         lambda w, b: (w - w.mean(0), b - w.mean()),
         "own mean",
     ),
+    "bias minus the weight's sums": (
+        lambda w, b: (w - w.mean(0), b - w.sum(1)),
+        "multiply other inputs",
+    ),
+    "a LayerNorm": (lambda w, b: (F.layer_norm(w, w.shape[1:]), b - b.mean()), "along axis 1"),
+    "a LayerNorm of columns": (
+        lambda w, b: (F.layer_norm(w.T, w.shape[:1]).T, b - b.mean()),
+        "of each column",
+    ),
     "returns the weight alone": (lambda w, b: w - w.mean(0), "expected a tuple"),
     "in place": (centred_in_place, "changed in place"),
 }
@@ -290,7 +299,7 @@ CONVERTED |= {
         "you centred the first matrix of each block and the second matrix of each block and the",
     ),
     "exercise 3's axis": (every_writer(lambda w: w - w.mean(0)), "counts the starts: each has"),
-    "no keepdim": (every_writer(lambda w: w - w.mean(-1)), "your code raised RuntimeError"),
+    "no keepdim": (every_writer(lambda w: w - w.mean(-1)), "two shapes do not fit: keepdim=True"),
     "one number": (every_writer(lambda w: w - w.mean()), "not one mean of all numbers"),
     "plus": (every_writer(lambda w: 2 * w - centred(w)), "you added the mean"),
     "a LayerNorm": (every_writer(lambda w: F.layer_norm(w, w.shape[-1:])), "divides them, too"),
