@@ -140,6 +140,16 @@ class Trial:
         smaller._correct(kept)
         return smaller
 
+    def unpaired(self) -> "Trial":
+        """The same means and intervals; p, and so the words, as if no two shared a seed."""
+        other = copy.copy(self)
+        family = {}
+        for (first, second, net), found in self.family.items():
+            p = measures.welch(self.points(net, first), self.points(net, second))
+            family[first, second, net] = found._replace(p=p)
+        other._correct(family)
+        return other
+
     def record(self, net: str, contender: str) -> TrainingRecord:
         """Where this contender's runs are: without a norm Post-LN is Pre-LN."""
         return self.records["pre" if net == "post" and contender in LIKE_PRE_LN else net]
@@ -181,6 +191,18 @@ class Trial:
             )
             for first, second, net in self.family
         }
+
+    def disagreements(self) -> tuple[int, int]:
+        """In how many choices of a rate two tuning seeds, each alone, differ; and of how many."""
+        differ = []
+        for record in self.records.values():
+            for norm in record.settings.norms:
+                rates = set()
+                for seed in record.settings.tuning_seeds:
+                    runs = [run for run in record.runs if run.seed == seed]
+                    rates.add(training.tuned(record.settings, runs, norm).lr)
+                differ.append(len(rates) > 1)
+        return sum(differ), len(differ)
 
     def verdict(self, first: str, second: str, net: str) -> str:
         """better, worse (Holm); with a ? (Benjamini and Hochberg alone); equal; open."""

@@ -600,7 +600,8 @@ def _margin(margin: float) -> None:
         )
 
 
-NO_STATISTIC = ("dyt", "dyisru", "derf", "none")  # they divide by nothing: no eps
+CURVES = ("dyt", "dyisru", "derf")
+NO_STATISTIC = (*CURVES, "none")  # they divide by nothing: no eps
 CARD = {  # what a card says, and what may stand there; None where the field says it in words
     "model": None,
     "reads": ("images", "text", "other"),
@@ -637,6 +638,7 @@ HALF = {  # why the card's row asks for float32
     "bfloat16": "bfloat16 has 8 significant bits: a sum of equal squares stops at 256 of them",
 }
 FEW = 2  # pictures in a batch, with which the card's row saw BatchNorm fail
+TRIAL_BATCH = 64  # pictures in a batch of the trial
 EXACT_FOLDS = {("layer_norm", "rms_norm"), ("batch_norm", "none")}
 
 
@@ -777,6 +779,8 @@ def _card_evidence(student: Mapping) -> None:
             "norm: for text the card above has RMSNorm or LayerNorm. BatchNorm mixes padding and "
             "other sentences into each row. Take one of the two, or try it yourself."
         )
+    if sure["norm"] == "measured here":
+        _card_measured_norm(student)
     if student["place"] == "after" and sure["place"] == "measured here":
         raise Slip(
             "sure: what was measured here speaks against 'after' (Post-LN), in one small net."
@@ -785,4 +789,19 @@ def _card_evidence(student: Mapping) -> None:
         raise Slip(
             "sure: measured here, decay of the blocks' gains changed nothing that one could see, "
             "and strong decay of the last norm's gain and the head together cost digits."
+        )
+
+
+def _card_measured_norm(student: Mapping) -> None:
+    """The course's trial had other conditions than this card, or spoke against it."""
+    if student["norm"] in CURVES and student["place"] == "after":
+        raise Slip(
+            "sure: a curve after the sum was measured here, and it speaks against it: in Post-LN "
+            "DyT is 6.92 points worse than no norm, and Derf and DyISRU lie below it, too."
+        )
+    if student["norm"] == "batch_norm" and student["batch"] < TRIAL_BATCH:
+        raise Slip(
+            f"sure: BatchNorm was measured here with {TRIAL_BATCH} and with {FEW} pictures a step, "
+            f"and not with {student['batch']}: what lies between is reported, or a guess, or your "
+            "own trial."
         )

@@ -9,6 +9,6 @@ style.py draws, output.py shows, fingerprint.py describes.
 
 from normcourse.figures.fingerprint import fingerprint
 from normcourse.figures.output import show
-from normcourse.figures.style import COLOURS, STYLE, line, subplots
+from normcourse.figures.style import COLOURS, STYLE, ink, line, subplots
 
-__all__ = ["COLOURS", "STYLE", "fingerprint", "line", "show", "subplots"]
+__all__ = ["COLOURS", "STYLE", "fingerprint", "ink", "line", "show", "subplots"]

@@ -22,6 +22,7 @@ from normcourse.measures.comparisons import (
     paired,
     sign_flip,
     student_quantile,
+    welch,
 )
 from normcourse.measures.depth import (
     chain_bound,
@@ -144,4 +145,5 @@ __all__ = [
     "swish_slope",
     "tanh_slope",
     "tanh_thresholds",
+    "welch",
 ]

@@ -61,6 +61,26 @@ def student_quantile(n: int, level: float = 0.95) -> float:
     return special.stdtrit(n - 1, (1 + level) / 2).item()
 
 
+def welch(a: Tensor, b: Tensor) -> float:
+    """p of results a (n,) and b (m,) that share no seed, by their two spreads.
+
+    It is how often two means would lie this far apart, or farther, by chance: about, if each is of
+    independent draws of a normal distribution, and both have the same mean.
+    Raises: ValueError (not two vectors of at least 2 results; both without any spread).
+    Source: Welch 1947.
+    """
+    shapes = [tuple(a.shape), tuple(b.shape)]
+    if any(len(shape) != 1 or shape[0] < 2 for shape in shapes):
+        raise ValueError(f"welch needs two vectors with at least 2 results each, got {shapes}.")
+    first = (a.double().var() / len(a)).item()
+    second = (b.double().var() / len(b)).item()
+    if first + second == 0:
+        raise ValueError("welch needs a spread, and all results of a are equal, and all of b.")
+    distance = abs(a.double().mean() - b.double().mean()).item() / math.sqrt(first + second)
+    freedom = (first + second) ** 2 / (first**2 / (len(a) - 1) + second**2 / (len(b) - 1))
+    return 2 * special.stdtr(freedom, -distance).item()
+
+
 def sign_flip(d: Tensor) -> float:
     """The share of all choices of signs whose sum lies as far from 0 as that of d (n,), or farther.
 

@@ -60,6 +60,34 @@ def test_near_the_best_is_who_is_shown_to_be_and_not_who_may_be(monkeypatch):
     assert trial.near_best("cnn") == ("batch_norm", ["layer_norm"])
 
 
+def test_without_pairing_three_sure_words_are_others(trial):
+    """As lesson 08 prints: two fall to a hint, one rises."""
+    apart = trial.unpaired()
+    assert apart.family["dyt", "none", "cnn"][:3] == trial.family["dyt", "none", "cnn"][:3]
+    sure = ("better", "worse")
+    words = {key: (trial.verdict(*key), apart.verdict(*key)) for key in trial.family}
+    changed = {key: w for key, w in words.items() if (w[0] in sure) != (w[1] in sure)}
+    assert changed == {
+        ("batch_norm", "none", "pre"): ("better", "better?"),
+        ("layer_norm", "none", "residual"): ("better?", "better"),
+        ("layer_norm", "skip_init", "residual_sgd"): ("better", "better?"),
+    }
+
+
+def test_tuning_seeds_disagree_where_each_alone_takes_another_rate(trial):
+    """The best count of each seed by hand, the lower rate of equals."""
+    differ = 0
+    for record in trial.records.values():
+        for norm in record.settings.norms:
+            best = {}
+            for run in record.runs:
+                if (run.norm, run.phase) == (norm, "tuning"):
+                    last = 0 if run.diverged or not run.validation else run.validation[-1]
+                    best[run.seed] = max(best.get(run.seed, (0, 0)), (last, -run.lr))
+            differ += len({rate for _, rate in best.values()}) > 1
+    assert trial.disagreements() == (differ, 85)
+
+
 def test_a_comparison_is_that_of_the_stored_counts(trial):
     """Lesson 08's second way: the counts as the record has them, and no code of the trial."""
     counts = {}

@@ -532,6 +532,7 @@ NO_NORM = {
     "convert": "no",
     "convert_from": "none",
 }
+MEASURED_NORM = sure(norm="measured here")
 CARDS = {
     "no dict": ("rms_norm", "a card is a dict"),
     "empty": ({}, "model is missing"),
@@ -563,6 +564,14 @@ CARDS = {
     "Post-LN by the course": (
         filled(**BATCH_NORM, reads="images", place="after", **sure(place="measured here")),
         "speaks against 'after'",
+    ),
+    "a curve after the sum by the course": (
+        filled(**DYT, place="after", convert="no", convert_from="none", **MEASURED_NORM),
+        "DyT is 6.92 points worse",
+    ),
+    "BatchNorm for three by the course": (
+        filled(**BATCH_NORM | {"batch": 3}, reads="other", **MEASURED_NORM),
+        "with 64 and with 2 pictures a step, and not with 3",
     ),
     "decay by the course": (
         filled(decay_on_gains=True, **sure(decay_on_gains="measured here")),
@@ -610,6 +619,8 @@ def test_a_card_without_a_field_is_named(name):
         {"eps": 0.005, "mean_square": 0.5},  # a hundredth
         BATCH_NORM | {"reads": "images"},
         BATCH_NORM | sure(norm="my own trial"),
+        BATCH_NORM | {"reads": "images"} | MEASURED_NORM,
+        DYT | {"convert": "no", "convert_from": "none"} | MEASURED_NORM,  # before the branch
         NO_NORM | {"place": "none"} | sure(convert="a guess"),
         NO_NORM | {"place": "none"} | sure(convert="reported"),  # nothing is converted
         DYT | {"convert": "replace and train"} | sure(convert="measured here"),

@@ -27,6 +27,14 @@ def test_the_interval_and_p_are_scipys(stats):  # [EQ-PAIRED]
         assert_close(list(found), [float((a - b).mean()), low, high, want.pvalue])
 
 
+def test_welchs_p_is_scipys(stats):
+    for n, m, shift in ((2, 5, 0.0), (10, 10, 1.0), (4, 9, -2.0)):
+        a = draw(n) + shift
+        b = 3 * draw(m, seed=1)
+        want = stats.ttest_ind(a.numpy(), b.numpy(), equal_var=False)
+        assert math.isclose(measures.welch(a, b), want.pvalue, rel_tol=1e-9)
+
+
 def test_differences_that_are_all_the_same():
     a = torch.tensor([3.0, 4.0, 5.0])
     assert measures.paired(a, a) == (0, 0, 0, 1)
