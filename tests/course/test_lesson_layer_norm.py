@@ -1,0 +1,80 @@
+"""Lesson 02's sentences on thirty layers and pairs, which no cell shows."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from normcourse import training
+from normlib import layers
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("float64_as_in_the_lessons")]
+STARTS = (0, 1, 2)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return training.digits()
+
+
+def deep(norm, seed, depth=30, **how):
+    return training.mlp(norm, depth=depth, start="torch", shortcut=True, seed=seed, **how)
+
+
+def read(net, data):
+    return 100 * training.accuracy(net, data.test_x, data.test_y)
+
+
+def from_pairs(net, data, seed, **how):
+    training.train(net, data, steps=600, seed=seed, **({"batch_size": 2} | how))
+    return read(net, data)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_batch_norm_with_a_clipped_gradient_reads_less_than_half(data, rate):
+    for seed in STARTS:
+        net = deep(layers.BatchNorm1d, seed)
+        assert from_pairs(net, data, seed, lr=rate, clip=1.0) < 50
+
+
+@pytest.mark.parametrize("rate", [3e-4, 3e-3, 3e-2, 3e-1])
+def test_one_norm_before_the_head_alone_reads_no_more_than_a_guess(data, rate):
+    net = deep(layers.LayerNorm, 0, only_last=True)
+    assert from_pairs(net, data, 0, lr=rate) < 25
+
+
+def test_with_adam_four_pictures_rescue_batch_norm(data):
+    for seed in STARTS:
+        net = deep(layers.BatchNorm1d, seed)
+        assert from_pairs(net, data, seed, lr=1e-3, batch_size=4, optimizer="adam") > 70
+
+
+@pytest.mark.parametrize(("depth", "rate"), [(3, 0.03), (30, 0.01)])
+def test_statistics_measured_again_help_batch_norm_by_a_few_digits(data, depth, rate):
+    for seed in STARTS:
+        net = deep(layers.BatchNorm1d, seed, depth)
+        before = from_pairs(net, data, seed, lr=rate)
+        for layer in net.modules():
+            if isinstance(layer, layers.BatchNorm1d):
+                layer.reset_running_stats()
+                layer.momentum = None  # the mean of all batches: here of one
+        net.train()
+        with torch.no_grad():
+            net(data.train_x)
+        assert abs(read(net, data) - before) < 15
+
+
+def test_with_adam_and_a_falling_rate_the_lead_over_no_norm_closes(data):
+    steps = 1200
+    for seed in STARTS[:2]:
+        net = deep(None, seed)
+        update = torch.optim.Adam(net.parameters(), lr=1e-3)
+        falling = torch.optim.lr_scheduler.LinearLR(update, 1.0, 0.0, total_iters=steps)
+        generator = torch.Generator().manual_seed(seed)
+        orders = [torch.randperm(1000, generator=generator) for _ in range(3)]
+        for pair in torch.cat(orders)[: 2 * steps].view(steps, 2):
+            loss = F.cross_entropy(net(data.train_x[pair]), data.train_y[pair])
+            update.zero_grad()
+            loss.backward()
+            update.step()
+            falling.step()
+        assert read(net, data) > 93  # as LayerNorm at a rate that stays
