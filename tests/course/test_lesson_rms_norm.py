@@ -22,7 +22,7 @@ def definitions() -> dict:
         ("predict-04-answer", "after_training ="),
         ("derive-variance-check", "means ="),
         ("halves-nets", "CASES ="),
-        ("readers-run", "centred_readers ="),
+        ("readers-run", "assert"),
         ("predict-03-answer", "_, with_layer_norm"),
     )
 
