@@ -217,7 +217,7 @@ DLOG = {
 }
 
 
-@exercise("Exercise 3 (hand back the whole)", r"\sqrt{D c}/(x^{2} + c)", "which is 0 at 0")
+@exercise("Exercise 3 (as large as the whole)", r"\sqrt{D c}/(x^{2} + c)", "which is 0 at 0")
 def whole(student) -> None:
     """student(x, d, c) -> the curve whose slope is the size of RMSNorm's whole column."""
     x = 20 * draw(7)
@@ -253,6 +253,9 @@ WHOLES = {
         d**0.5 * torch.atan(x / d**0.5)
     ),
     "the sign is turned: the curve rises.": lambda x, d, c: -_whole(x, d, c),
+    "a factor 2/pi makes it end at sqrt(D), and its slope too small; the slope is given.": (
+        lambda x, d, c: 2 / torch.pi * _whole(x, d, c)
+    ),
     "that is step 1's curve: it has RMSNorm's slope, and not the whole.": lambda x, d, c: (
         d**0.5 * x / (x.square() + c).sqrt()
     ),

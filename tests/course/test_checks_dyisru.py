@@ -217,6 +217,10 @@ WHOLES = {
     "x alone": (lambda x, d, c: d**0.5 * torch.atan(x), "is divided by sqrt(c)."),
     "by the root of D": (lambda x, d, c: d**0.5 * torch.atan(x / d**0.5), "not by sqrt(D)"),
     "minus": (lambda x, d, c: -(d**0.5) * torch.atan(x / c**0.5), "the sign is turned"),
+    "height of RMSNorm": (
+        of_root(torch.atan, lambda d, c: 2 / torch.pi * d**0.5),
+        "its slope too small",
+    ),
     "step 1": (lambda x, d, c: d**0.5 * x / (x * x + c) ** 0.5, "step 1's curve"),
     "tanh": (of_root(torch.tanh), "tanh has the slope"),
     "tangent": (of_root(torch.tan), "the tangent is the inverse"),

@@ -11,10 +11,10 @@ from tests.course.lesson_tables import run_cells
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
-KINDS = {  # width, rate, and the least and the most that four times the constant costs
-    "as in the lesson": (32, 1e-2, 300, 500),
-    "twice the width": (64, 1e-2, 50, 150),
-    "three times the rate": (32, 3e-2, 50, 150),
+KINDS = {  # width, rate; four times the constant costs from the least to the most, and doubled
+    "as in the lesson": (32, 1e-2, 300, 500, 100),
+    "twice the width": (64, 1e-2, 50, 150, 100),
+    "three times the rate": (32, 3e-2, 50, 150, 150),
 }
 
 
@@ -31,6 +31,23 @@ def test_with_the_slope_of_its_own_row_dyt_hands_back_more_than_rms_norm():
         rho = page["row_with"](outlier).square().mean().sqrt()
         of_dyt = page["slope_of_dyt"](outlier, 1 / rho, 8.0)
         assert of_dyt > 1.5 * page["column_of_rms_norm"](outlier).norm()
+
+
+def test_a_zigzag_has_the_output_and_the_whole_size():
+    """Its slope is plus or minus the whole, and turns where it leaves RMSNorm's curve."""
+    x = torch.linspace(0, 210, 420_001)
+    whole = (64 / (x.square() + 64) * (x[1] - x[0])).tolist()
+    wanted = 8 * x / torch.sqrt(x.square() + 64)
+    heights = [0.0]
+    sign = 1
+    for step, goal in zip(whole, wanted.tolist(), strict=True):
+        if sign * (heights[-1] - goal) > 0.01:
+            sign = -sign
+        heights.append(heights[-1] + sign * step)
+    off = torch.tensor(heights[:-1]) - wanted
+    assert off.abs().max() < 0.02
+    rising = 8 * torch.arctan(x / 8) - wanted
+    assert rising[-1] > 4
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -56,14 +73,21 @@ def test_tanh_is_nearer_at_the_outlier_and_level_elsewhere(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_wrong_constant_costs_five_nets(lesson, kind):
-    width, rate, least, most = KINDS[kind]
+    width, rate, least, most, doubled = KINDS[kind]
     data = training.digits()
-    wrong = partial(lesson["one_constant"], factor=4.0)
-    lost = 0
+    wrong = {
+        times: partial(lesson["one_constant"], factor=4.0, times=times) for times in (1.0, 2.0)
+    }
+    wrong["half the line"] = partial(lesson["line"], times=0.5)
+    lost = dict.fromkeys(wrong, 0)
     for seed in range(5):
         net = training.transformer(layers.RMSNorm, depth=2, width=width, seed=seed)
         adam = {"optimizer": "adam", "lr": rate, "warmup": 10, "batch_size": 32}
         training.train(net, data, steps=80, seed=seed, **adam)
-        for sign, one in ((1, net), (-1, lesson["with_function"](net, wrong))):
-            lost += sign * round(400 * training.accuracy(one, data.test_x, data.test_y))
-    assert least < lost < most
+        of_norm = round(400 * training.accuracy(net, data.test_x, data.test_y))
+        for name, function in wrong.items():
+            one = lesson["with_function"](net, function)
+            lost[name] += of_norm - round(400 * training.accuracy(one, data.test_x, data.test_y))
+    assert least < lost[1.0] < most
+    assert least < lost["half the line"] < most
+    assert lost[2.0] < doubled  # with the right size again
