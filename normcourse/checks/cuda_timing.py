@@ -116,7 +116,7 @@ class _Trips(TorchDispatchMode):
         """The first operation that writes what another one only has to sum."""
         names = [name for name, numbers in self.calls if numbers > 0.9 * large]
         if "_to_copy" in names or "clone" in names:
-            return f"one of {', '.join(names)} is a copy that the norm does not need."
+            return "one of them is a copy that the norm does not need."
         if names.count("mean") + names.count("sum") > 0:
             return (
                 "one operation writes a tensor that the next one only sums. "

@@ -119,7 +119,7 @@ TRIPS = {
     "as on the page": (as_on_the_page, "it moves 7 tensors: one operation writes"),
     "x * x": (
         lambda x, w, eps: x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps) * w,
-        "it moves 7 tensors: one operation writes",
+        "and writes no other? Counted are: mul, mean, mul, mul.",
     ),
     "pow": (
         lambda x, w, eps: x / (x.pow(2).sum(-1, keepdim=True) / x.shape[-1] + eps).sqrt() * w,
