@@ -66,7 +66,22 @@ def test_a_log_axis_has_a_power_of_ten_at_equal_distances():
 def test_a_chart_says_what_it_shows():
     svg = drawn(PRINTED, r"(?P<name>.+?) (?P<low>\d+) to (?P<high>\d+)")
     assert 'aria-label="Chart, digits: LayerNorm 89 to 94; no norm 25 to 56."' in svg
-    assert svg.count("<circle") == 4
+
+
+def test_a_range_goes_from_its_low_to_its_high_and_no_further():
+    svg = drawn(
+        "a 20 to 60\nb 40 to 40\n",
+        r"(?P<name>\w) (?P<low>\d+) to (?P<high>\d+)",
+        ends=(0, 100),
+    )
+    ticks = re.findall(rf'<line x1="([\d.]+)"[^>]*{charts.GRID}', svg)
+    left, right = float(ticks[0]), float(ticks[-1])
+    bars = re.findall(r'<line x1="([\d.]+)".+?x2="([\d.]+)".+?stroke-width="([\d.]+)"', svg)
+    *ends, _ = max(bars, key=lambda bar: float(bar[2]))
+    shares = [(float(place) - left) / (right - left) for place in ends]
+    assert shares == pytest.approx([0.2, 0.6], abs=2e-3)
+    assert "linecap" not in svg
+    assert svg.count("<circle") == 1
 
 
 def test_a_range_has_the_word_that_its_line_has_for_it():

@@ -15,6 +15,7 @@ LETTER = 0.65  # the width of a letter, for a height of one; names are set in a 
 GAP = 14
 LOWEST, HIGHEST = 36, 84  # pixels of one row
 HEADING = 48  # pixels of a group's heading
+NARROW = 2  # pixels; a shorter range is a dot
 UNDER = 84  # pixels of the axis: its numbers, and its unit below them
 NAMES = 0.5  # of the width, at most, for the names
 TICK_ROOM = 130  # pixels for each number at the axis
@@ -118,7 +119,7 @@ def text(x: float, y: float, words: str, anchor: str = "start", fill: str = INK,
 
 def line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float) -> str:
     ends = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
-    return f'<line {ends} stroke="{colour}" stroke-width="{width:g}" stroke-linecap="round"/>'
+    return f'<line {ends} stroke="{colour}" stroke-width="{width:g}"/>'
 
 
 def dot(x: float, y: float, colour: str, opacity: float = 1) -> str:
@@ -185,7 +186,9 @@ class Range:
 
     def draw(self, x: Axis, y: float, thick: float, colour: str) -> str:
         low, high = map(x, self.values)
-        return line(low, y, high, y, colour, thick / 2) + dot(low, y, colour) + dot(high, y, colour)
+        if abs(high - low) < NARROW:
+            return dot((low + high) / 2, y, colour)
+        return line(low, y, high, y, colour, thick / 2)
 
 
 @dataclass(frozen=True)
