@@ -42,6 +42,12 @@ def published_after_the_paths(dy, x, weight, eps):
     return g, dr, weight * (dy + dr * x / x.shape[-1]) / r
 
 
+def published_with_the_pages_eps(dy, x, weight, eps):
+    """The lesson's own `published`, handed over as dx."""
+    g, dr, _ = three_gradients(dy, x, weight, eps)
+    return g, dr, published_after_the_paths(dy, x, weight, BLOCK_EPS)[2]
+
+
 def without_the_gain_at_r(dy, x, weight, eps):
     """dr made of dy, where g belongs; the rest is right."""
     r = (mean(x.square()) + eps).sqrt()
@@ -156,6 +162,9 @@ WALK = {
     ),
     "dx: the gain stands before the whole bracket: that is the published line.": (
         published_after_the_paths
+    ),
+    "dx: that is the published line, and with another eps than the one you get.": (
+        published_with_the_pages_eps
     ),
     "eps is missing: r is the root of the mean square PLUS eps.": node_slip(
         r=lambda x, eps: mean(x.square()).sqrt()
@@ -287,7 +296,9 @@ BLOCK = {
         at_h=lambda dh, dz, below: dh - below
     ),
     "at h: added, not averaged.": block_slip(at_h=lambda dh, dz, below: (dh + below) / 2),
-    "z is made without the gain: in front of the matrix stands w xhat.": without_the_gain_at_z,
+    "z is made without the gain, or without gain and norm: W multiplies w xhat.": (
+        without_the_gain_at_z
+    ),
     "norm_gradient is not used: the lesson puts the published line in its place.": (
         with_the_right_norm
     ),

@@ -146,6 +146,13 @@ WALK = {
     ),
     "subtracted": (at_x(lambda g, dr, x, s: g / s - dr * x / (x.shape[-1] * s)), "added, not"),
     "the published line": (published_line, "that is the published line"),
+    "the lesson's `published`": (
+        lambda dy, x, w, e: (
+            *SOLVED["my_walk"](dy, x, w, e)[:2],
+            published_line(dy, x, w, 1e-5)[2],
+        ),
+        "with another eps",
+    ),
     "no eps": (lambda dy, x, w, e: SOLVED["my_walk"](dy, x, w, 0.0), "eps is missing"),
     "autograd": (by_autograd, "without autograd"),
     "dx alone": (lambda dy, x, w, e: dy, "expected a tuple (g, dr, dx)"),
@@ -245,6 +252,11 @@ def no_gain_at_z(dh, h, w, W, norm_gradient):
     return dh + below, dw, dW
 
 
+def neither_at_z(dh, h, w, W, norm_gradient):
+    below, dw, dW = SOLVED["branch"](dh * (h @ W > 0), h, w, W, norm_gradient)
+    return dh + below, dw, dW
+
+
 def mask_behind(dh, h, w, W, norm_gradient):
     xhat, _ = SOLVED["normalized"](h)
     below, dw, dW = SOLVED["branch"](dh, h, w, W, norm_gradient)
@@ -286,6 +298,7 @@ BLOCK = {
         "not at the block's output",
     ),
     "no gain at z": (no_gain_at_z, "z is made without the gain"),
+    "neither norm nor gain at z": (neither_at_z, "without gain and norm"),
     "mask behind the branch": (mask_behind, "its mask comes before branch"),
     "h in place of dh": (h_handed_down, "not the value h"),
     "W before w": (
