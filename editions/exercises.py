@@ -25,6 +25,7 @@ LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 CODE = re.compile(r"`([^`\n]+)`")
 OPEN = re.compile(r"^.*raise NotImplementedError$\n?", re.M)
 BLANK = re.compile(r"(?<=[=:] )None\b")
+ON_PAPER = "in the place of each `None`", "on each blank line"
 LINES = (4, 10)  # to write on, at least and at most; between them one for each minute
 
 
@@ -56,7 +57,7 @@ def sheet(lesson: Notebook, known: dict[str, Equation]) -> str:
     link = f"{{.page-tools}}\n[The solutions, as a sheet]({lesson.name}_solutions.md)"
     parts = [f"# Exercises of lesson {lesson.title}", link, "Name:"]
     for each in exercises(lesson):
-        parts += [":::::{container} exercise", each.task]
+        parts += [":::::{container} exercise", each.task.replace(*ON_PAPER)]
         about = pieces(lesson, each, known)
         if about:
             parts += ["::::{container} from-lesson", "From the lesson:", *about, "::::"]
@@ -121,7 +122,10 @@ def piece(lesson: Notebook, about: dict, known: dict[str, Equation], defined: di
     if kind == "function" and name in defined:
         return fenced(defined[name])
     if kind == "words":
-        return paragraphs(lesson, name, about["from"], about.get("to", about["from"]))
+        return paragraphs(lesson.source(name), f"{lesson.path.name}, cell {name}", about)
+    if kind == "reference":
+        page = lesson.path.parent / "reference" / name
+        return paragraphs(page.read_text("utf-8"), f"reference/{name}", about)
     if kind == "code":
         return fenced(lesson.source(name))
     if kind == "output":
@@ -137,14 +141,14 @@ def image(picture: Picture) -> str:
     return f'<img src="data:image/png;base64,{source}" alt="{alt}" width="{picture.width}">'
 
 
-def paragraphs(lesson: Notebook, cell: str, first: str, last: str) -> str:
-    """The paragraphs of a cell from the one that holds `first` to the one that holds `last`."""
-    found = lesson.source(cell).split("\n\n")
+def paragraphs(source: str, place: str, about: dict) -> str:
+    """The paragraphs from the one that holds `from` to the one that holds `to`."""
+    found = source.split("\n\n")
     places = []
-    for text in (first, last):
+    for text in (about["from"], about.get("to", about["from"])):
         holding = [place for place, words in enumerate(found) if text in words]
         if not holding:
-            raise UnknownName(f"{lesson.path.name}: {text!r} stands nowhere in cell {cell}")
+            raise UnknownName(f"{place}: {text!r} stands nowhere in it")
         places.append(holding[0])
     return LINK.sub(r"\1", "\n\n".join(found[places[0] : places[1] + 1]))
 

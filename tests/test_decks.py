@@ -301,6 +301,7 @@ OWN = {
     "begun": deck.started(Path("begun.md"), ["02_layer_norm", "05_dyt"], ROOT / "lectures"),
     "code": OWN_FINE.replace("I have", "```python\n# no heading\n```\n\nI have"),
     "monday": OWN_FINE,
+    "taken-minutes": OWN_FINE.replace("\nA result\n", "\nA result  % 2 min\n"),
     "without": ":::{slides-of} 00_small\n:without:\n\nA result\n:::\n",
     "whole": ":::{slides-of} 00_small\n:::\n",
     "minutes": f"---\nminutes: 5\n---\n{OWN_SLIDES}".replace("314", "3")

@@ -75,7 +75,7 @@ TASK = """## Two ways
 
 **1. T** · difficulty ● · importance ● · 6 minutes
 
-Do as `named(x)` does, by EQ-RMS.
+Do as `named(x)` does, by EQ-RMS. Write it in the place of each `None`.
 
 <details><summary>Hint</summary>
 
@@ -136,6 +136,17 @@ def test_a_stub_is_completed_by_pen(sheet):
     lines, rest = room.split("```python")
     assert lines.count("<hr>") == 6  # one a minute
     assert "number = ________  # of 400" in rest
+    assert "Write it on each blank line." in sheet()
+
+
+def test_a_sheet_shows_the_page_that_its_task_links_to(sheet, tmp_path):
+    (tmp_path / "reference").mkdir()
+    (tmp_path / "reference" / "primer.md").write_text("No.\n\nSeparate.\n\nNo.", "utf-8")
+    text = sheet({"reference": "primer.md", "from": "Separate"})
+    assert "\n\nSeparate.\n\n" in text
+    assert "No." not in text
+    with pytest.raises(UnknownName, match=r"reference/primer.md: 'nowhere'"):
+        sheet({"reference": "primer.md", "from": "nowhere"})
 
 
 def test_a_stub_whose_fault_lies_further_up_is_printed_whole():

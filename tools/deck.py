@@ -14,9 +14,11 @@ from editions.extension.decks.own import near, slides_in
 from tools.lectures import DECKS, MY_DECKS
 
 FIRST = "02_layer_norm"
+MINUTES = re.compile(r"^:::\{notes\} ([\d.]+)$", re.M)
 START = """\
 ---
 logo:     # a picture beside this file, such as logo.jpg, for the slides that are your own
+minutes:  # such as 45: the minutes of all slides then have to add up to it
 lesson:   # such as {first}: slides without {{mine}} take cells of it, by the course's rules
 ---
 % A line that begins with % is a comment. lectures/README.md says what a deck may say.
@@ -64,9 +66,15 @@ def taken_from(source: str, decks: Path) -> str:
         known = [deck.stem for deck in sorted(decks.glob("[0-9]*.md"))]
         sys.exit(f"FROM={source}: there is no deck lectures/{source}.md{near(source, known)}")
     text = path.read_text("utf-8")
-    _, *headings = slides_in(text)
+    _, *slides = slides_in(text).items()
+    headings = [f"{heading}  % {minutes_of(slide)} min" for heading, (_, slide) in slides]
     head, _ = head_and_slides(text)
     return TAKEN.format(name=source, presumes=head["presumes"], headings="\n".join(headings))
+
+
+def minutes_of(slide: str) -> str:
+    """As the slide's notes say them; the build of the course's decks wants them there."""
+    return "".join(MINUTES.findall(slide))
 
 
 def main(arguments: list[str], folder: Path = MY_DECKS, decks: Path = DECKS) -> None:

@@ -21,7 +21,7 @@ logo: logo.png
 :::
 
 :::{slides-of} 02_layer_norm
-LayerNorm is a fixed function of one row
+LayerNorm is a fixed function of one row  % 3 min
 :::
 
 :::{slides-of} 05_dyt
@@ -56,6 +56,7 @@ SEEN = """[...document.querySelectorAll(".slides > section")].map((slide) => ({
   logo: slide.querySelector("img.logo") !== null,
   pictures: [...slide.querySelectorAll("p img")].map((image) => image.naturalWidth > 0),
   lesson: slide.querySelector("a.cell")?.getAttribute("href").split("#")[0],
+  foot: slide.querySelector(".where")?.textContent,
 }))"""
 
 
@@ -82,12 +83,14 @@ def test_it_has_its_slides_with_their_lessons_pictures_and_logo(tab, deck):
             "logo": False,
             "pictures": [],
             "lesson": lessons[0],
+            "foot": "One row",  # it begins on a slide that was left out
         },
         {
             "heading": "RMSNorm bends each number like an S",
             "logo": False,
             "pictures": [],
             "lesson": lessons[1],
+            "foot": "The S",
         },
         {"heading": "My own models", "logo": True, "pictures": [True]},
         {"heading": "Too much", "logo": True, "pictures": []},

@@ -9,6 +9,7 @@ from editions.extension.decks import numbers, own_faults
 from editions.extension.decks.lesson import (
     deck_of,
     everything,
+    head_of,
     headings_of,
     is_deck,
     is_own,
@@ -178,7 +179,7 @@ def check_minutes(env, sections) -> None:
     title = sections[0] if sections else (env.docname, 1)
     notes = [part for section in sections for part in own(section)]
     total = sum(part["minutes"] for part in notes if isinstance(part, speaker_notes))
-    wanted = env.metadata[env.docname].get("minutes")
+    wanted = head_of(env, env.docname).get("minutes")
     if wanted is None and not is_own(env.docname):
         log.warning("the deck says no minutes in its head", location=title)
     elif wanted is not None and total != float(wanted):

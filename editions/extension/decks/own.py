@@ -21,6 +21,8 @@ from editions.extension.decks.lesson import (
 from editions.extension.decks.slides import mine
 
 SLIDE = re.compile(r"^##? (.+)$", re.M)
+MINUTES = re.compile(r" +% [\d.]+ min$")  # behind a heading, as tools/deck.py writes them
+BEGUN = re.compile(r"^:::\{begins\} (.+)$", re.M)
 
 
 def slides_in(deck: str) -> dict[str, tuple[int, str]]:
@@ -31,6 +33,18 @@ def slides_in(deck: str) -> dict[str, tuple[int, str]]:
         start[1].strip(): (deck.count("\n", 0, start.start()), deck[start.start() : end])
         for start, end in zip(starts, ends, strict=True)
     }
+
+
+def with_points(slides: dict[str, tuple[int, str]]) -> dict[str, tuple[int, str]]:
+    """Each slide says its point of the plan: the one that begins it may be left out."""
+    point = None
+    said = {}
+    for heading, (line, text) in slides.items():
+        begun = BEGUN.search(text)
+        point = begun[1] if begun else point
+        mark = "" if begun or point is None else f"\n:::{{begins}} {point}\n:::\n"
+        said[heading] = (line, text + mark)
+    return said
 
 
 class Own(SphinxDirective):
@@ -54,8 +68,8 @@ class SlidesOf(Own):
 
     def part(self):
         (name,) = self.arguments
-        known = slides_in(self.course_deck(name))
-        listed = [line.strip() for line in self.content if line.strip()]
+        known = with_points(slides_in(self.course_deck(name)))
+        listed = [MINUTES.sub("", line).strip() for line in self.content if line.strip()]
         for heading in listed:
             if heading not in known:
                 raise Misfit(f"{COURSE}{name}.md has no slide {heading!r}{near(heading, known)}")

@@ -101,11 +101,16 @@ def flatten(app, doctree, docname):
 def feet(env, sections: list[nodes.section]) -> list[list[nodes.raw]]:
     """For each slide where the room is in the plan of the deck in which the slide is written."""
     points: dict[str, list[str]] = {}
+    last: dict[str, str] = {}
     begun = []
     for section in sections:
-        names = points.setdefault(deck_of(env, section), [])
-        names += [part["name"] for part in own(section) if isinstance(part, begins)]
-        begun.append(names[-1] if names and not is_mine(section) else None)
+        deck = deck_of(env, section)
+        names = points.setdefault(deck, [])
+        for part in own(section):
+            if isinstance(part, begins):
+                last[deck] = part["name"]
+                names += [] if part["name"] in names else [part["name"]]
+        begun.append(None if is_mine(section) else last.get(deck))
     return [
         [html(where(points[deck_of(env, section)], now))] if now else []
         for section, now in zip(sections, begun, strict=True)
