@@ -1,11 +1,12 @@
 """Charts of a deck: where a value stands, what is written, and how much room a slide has."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
 from editions import house
-from editions.extension.decks import charts, columns, rows
+from editions.extension.decks import charts, columns, results, rows
 from editions.extension.decks.lesson import Misfit
 from normcourse import figures
 from normcourse.figures.style import ink
@@ -118,6 +119,15 @@ def test_a_curve_for_each_name():
 def test_a_curve_wants_to_know_what_x_is():
     with pytest.raises(Misfit, match="across"):
         drawn("1 2\n3 4\n", r"(?P<x>\d) (?P<value>\d)")
+
+
+def test_a_table_that_asks_shows_its_names_and_leaves_the_answers_open():
+    found = rows.rows_of("a: yes\nb: no\n", r"(\w): (\w+)")
+    options = {"heads": "change | same", "steps": 1, "ask": None}
+    deck = SimpleNamespace(options=options, vouched=str, written=str, head="{}{}".format)
+    table = results.TableOf.shown(deck, found)
+    assert "<tr><td>a</td><td>yes</td></tr>" in table  # the example
+    assert '<tr><td>b</td><td><span class="fragment answer">no</span></td></tr>' in table
 
 
 def test_names_may_not_take_the_chart():

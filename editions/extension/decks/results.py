@@ -106,6 +106,7 @@ class TableOf(Result):
         **Lines.option_spec,
         **CELLS,
         "heads": directives.unchanged_required,
+        "ask": directives.flag,  # the room fills the last column: it comes at clicks
     }
 
     def shown(self, rows: list[Row]) -> str:
@@ -117,17 +118,21 @@ class TableOf(Result):
         kinds = [' class="number"' if all(map(is_number, column)) else "" for column in columns]
         parts = [self.head(head, kind) for head, kind in zip(heads, kinds, strict=True)]
         shown = self.options.get("steps", 0)
+        asked = "ask" in self.options
         body = []
         group = ""
         for place, row in enumerate(rows):
-            later = ' class="fragment"' if shown and place >= shown else ""
+            click = place >= shown and (asked or shown > 0)
+            later = ' class="fragment"' if click and not asked else ""
             if row.group != group:
                 group = row.group
                 name = html.escape(group)
                 body.append(f'<tr{later}><th colspan="{width}" scope="rowgroup">{name}</th></tr>')
-            cells = zip(map(self.written, row.cells), kinds, strict=True)
-            drawn = "".join(f"<td{kind}>{html.escape(cell)}</td>" for cell, kind in cells)
-            body.append(f"<tr{later}>{drawn}</tr>")
+            cells = [html.escape(self.written(cell)) for cell in row.cells]
+            if click and asked:
+                cells[-1] = f'<span class="fragment answer">{cells[-1]}</span>'
+            drawn = [f"<td{kind}>{cell}</td>" for cell, kind in zip(cells, kinds, strict=True)]
+            body.append(f"<tr{later}>{''.join(drawn)}</tr>")
         head = f"<thead><tr>{''.join(parts)}</tr></thead>"
         return f'<table class="result">{head}<tbody>{"".join(body)}</tbody></table>'
 
