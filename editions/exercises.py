@@ -144,13 +144,18 @@ def image(picture: Picture) -> str:
 def paragraphs(source: str, place: str, about: dict) -> str:
     """The paragraphs from the one that holds `from` to the one that holds `to`."""
     found = source.split("\n\n")
-    places = []
-    for text in (about["from"], about.get("to", about["from"])):
-        holding = [place for place, words in enumerate(found) if text in words]
-        if not holding:
-            raise UnknownName(f"{place}: {text!r} stands nowhere in it")
-        places.append(holding[0])
-    return LINK.sub(r"\1", "\n\n".join(found[places[0] : places[1] + 1]))
+    first = holding(about["from"], found, place)
+    rest = found[first:]
+    last = holding(about.get("to", about["from"]), rest, place)
+    return LINK.sub(r"\1", "\n\n".join(rest[: last + 1]))
+
+
+def holding(text: str, found: list[str], place: str) -> int:
+    """Which of the paragraphs is the first that holds the text."""
+    for number, words in enumerate(found):
+        if text in words:
+            return number
+    raise UnknownName(f"{place}: {text!r} stands nowhere in it")
 
 
 def definitions(lesson: Notebook, before: str) -> dict[str, str]:

@@ -141,9 +141,11 @@ def test_a_stub_is_completed_by_pen(sheet):
 
 def test_a_sheet_shows_the_page_that_its_task_links_to(sheet, tmp_path):
     (tmp_path / "reference").mkdir()
-    (tmp_path / "reference" / "primer.md").write_text("No.\n\nSeparate.\n\nNo.", "utf-8")
-    text = sheet({"reference": "primer.md", "from": "Separate"})
-    assert "\n\nSeparate.\n\n" in text
+    (tmp_path / "reference" / "primer.md").write_text(
+        "No. End.\n\nSeparate.\n\nEnd.\n\nNo.", "utf-8"
+    )
+    text = sheet({"reference": "primer.md", "from": "Separate", "to": "End"})
+    assert "\n\nSeparate.\n\nEnd.\n\n" in text
     assert "No." not in text
     with pytest.raises(UnknownName, match=r"reference/primer.md: 'nowhere'"):
         sheet({"reference": "primer.md", "from": "nowhere"})
