@@ -127,7 +127,7 @@ def test_a_table_that_asks_shows_its_names_and_leaves_the_answers_open():
     deck = SimpleNamespace(options=options, vouched=str, written=str, head="{}{}".format)
     table = results.TableOf.shown(deck, found)
     assert "<tr><td>a</td><td>yes</td></tr>" in table  # the example
-    assert '<tr><td>b</td><td><span class="fragment answer">no</span></td></tr>' in table
+    assert '<tr><td>b</td><td><p class="fragment answer">no</p></td></tr>' in table
 
 
 def test_names_may_not_take_the_chart():

@@ -130,7 +130,7 @@ class TableOf(Result):
                 body.append(f'<tr{later}><th colspan="{width}" scope="rowgroup">{name}</th></tr>')
             cells = [html.escape(self.written(cell)) for cell in row.cells]
             if click and asked:
-                cells[-1] = f'<span class="fragment answer">{cells[-1]}</span>'
+                cells[-1] = f'<p class="fragment answer">{cells[-1]}</p>'
             drawn = [f"<td{kind}>{cell}</td>" for cell, kind in zip(cells, kinds, strict=True)]
             body.append(f"<tr{later}>{''.join(drawn)}</tr>")
         head = f"<thead><tr>{''.join(parts)}</tr></thead>"
