@@ -49,10 +49,10 @@ def test_with_adam_four_pictures_rescue_batch_norm(data):
 
 
 @pytest.mark.parametrize(("depth", "rate"), [(3, 0.03), (30, 0.01)])
-def test_statistics_measured_again_help_batch_norm_by_a_few_digits(data, depth, rate):
+def test_statistics_measured_again_leave_batch_norm_far_below_layer_norm(data, depth, rate):
     for seed in STARTS:
         net = deep(layers.BatchNorm1d, seed, depth)
-        before = from_pairs(net, data, seed, lr=rate)
+        from_pairs(net, data, seed, lr=rate)
         for layer in net.modules():
             if isinstance(layer, layers.BatchNorm1d):
                 layer.reset_running_stats()
@@ -60,7 +60,7 @@ def test_statistics_measured_again_help_batch_norm_by_a_few_digits(data, depth, 
         net.train()
         with torch.no_grad():
             net(data.train_x)
-        assert abs(read(net, data) - before) < 15
+        assert read(net, data) < 85  # LayerNorm's lowest start reads 89
 
 
 def test_with_adam_and_a_falling_rate_the_lead_over_no_norm_closes(data):
