@@ -11,10 +11,10 @@ from pathlib import Path
 
 from editions.extension.decks.lesson import head_and_slides
 from editions.extension.decks.own import near, slides_in
+from editions.extension.decks.spare import minutes
 from tools.lectures import DECKS, MY_DECKS
 
 FIRST = "02_layer_norm"
-MINUTES = re.compile(r"^:::\{notes\} ([\d.]+)$", re.M)
 START = """\
 ---
 logo:     # a picture beside this file, such as logo.jpg, for the slides that are your own
@@ -67,14 +67,9 @@ def taken_from(source: str, decks: Path) -> str:
         sys.exit(f"FROM={source}: there is no deck lectures/{source}.md{near(source, known)}")
     text = path.read_text("utf-8")
     _, *slides = slides_in(text).items()
-    headings = [f"{heading}  % {minutes_of(slide)} min" for heading, (_, slide) in slides]
+    headings = [f"{heading}  % {minutes(slide):g} min" for heading, (_, slide) in slides]
     head, _ = head_and_slides(text)
     return TAKEN.format(name=source, presumes=head["presumes"], headings="\n".join(headings))
-
-
-def minutes_of(slide: str) -> str:
-    """As the slide's notes say them; the build of the course's decks wants them there."""
-    return "".join(MINUTES.findall(slide))
 
 
 def main(arguments: list[str], folder: Path = MY_DECKS, decks: Path = DECKS) -> None:

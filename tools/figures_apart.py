@@ -9,7 +9,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from editions.extension.interactive import FOLDER, SCRIPTS
+from editions.extension.interactive import FOLDER, SCRIPTS, box
 from editions.interactive import places, told
 from editions.notebook import Notebook
 
@@ -34,18 +34,12 @@ body {{ max-width: 44rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 san
 </body>
 </html>
 """
-FIGURE = """\
-<div class="interactive-box">
-{words}<div class="interactive" {data}></div>
-<noscript>This figure needs JavaScript.</noscript>
-</div>
-"""
 
 
 def figure_of(place: dict) -> str:
-    given = {"figure": place["figure"], **told(place)}
-    data = " ".join(f'data-{key}="{escape(value)}"' for key, value in given.items())
-    return FIGURE.format(words=MarkdownIt().render(place["words"]), data=data)
+    words = MarkdownIt().render(place["words"])
+    inside = box({"figure": place["figure"], **told(place)})
+    return f'<div class="interactive-box">\n{words}{inside}</div>\n'
 
 
 def page_of(title: str, figures: list[dict]) -> str:

@@ -1,5 +1,7 @@
 """Interactive figures: a box that a script of editions/static/interactive/ fills."""
 
+from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 from typing import ClassVar
 
@@ -28,21 +30,25 @@ class Interactive(SphinxDirective):
     option_spec: ClassVar = dict.fromkeys(TOLD, directives.unchanged_required)
 
     def run(self):
-        box = interactive(figure=figure_name(self.arguments[0]), **self.options)
-        self.state.nested_parse(self.content, self.content_offset, box)
-        return [box]
+        figure = interactive(figure=figure_name(self.arguments[0]), **self.options)
+        self.state.nested_parse(self.content, self.content_offset, figure)
+        return [figure]
+
+
+def box(given: Mapping[str, str]) -> str:
+    """What the script of the figure fills, and what stands there without one."""
+    data = " ".join(f'data-{key}="{escape(value)}"' for key, value in given.items())
+    without = "<noscript>This figure needs JavaScript.</noscript>"
+    return f'<div class="interactive" {data}></div>\n{without}'
 
 
 def visit(self, node):
-    given = [key for key in ("figure", *TOLD) if key in node]
-    data = " ".join(f'data-{key}="{node[key]}"' for key in given)
     self.body.append('<div class="interactive-box">\n')
-    node.box = f'<div class="interactive" {data}></div>\n'
 
 
 def depart(self, node):
-    without = "<noscript>This figure needs JavaScript.</noscript>"
-    self.body.append(f"{node.box}{without}</div>\n")
+    given = {key: node[key] for key in ("figure", *TOLD) if key in node}
+    self.body.append(f"{box(given)}</div>\n")
 
 
 def add_scripts(app, pagename, templatename, context, doctree):

@@ -11,11 +11,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("float64_as_in_the_lesso
 STARTS = (0, 1, 2)
 
 
-@pytest.fixture(scope="module")
-def data():
-    return training.digits()
-
-
 def deep(norm, seed, depth=30, **how):
     return training.mlp(norm, depth=depth, start="torch", shortcut=True, seed=seed, **how)
 

@@ -21,7 +21,6 @@ from editions.notebook import UnknownName
 log = logging.getLogger(__name__)
 WORDS_A_MINUTE = 130
 ABOUT = 0.06  # so far off may `a third` be
-
 MARKUP = re.compile(r":::|\{\{|\$\$|\]\(|\{value\}|\*\*\[")
 NUMBER = re.compile(r"(?<![\w.-])\d+(?:[.,]\d+)*%?(?![\w])")
 YEAR = r"\b(?:19|20)\d\d\b"

@@ -87,6 +87,7 @@ def spare(deck: str, lesson: Notebook) -> Spare | None:
 
 
 def minutes(slide: str) -> float:
+    """What the notes of a slide say that it takes."""
     return sum(map(float, NOTES.findall(slide)))
 
 
