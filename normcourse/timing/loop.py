@@ -145,9 +145,7 @@ def _all_turns(
     """Calls without an end for every contender; one count for all, so each finds a rested set."""
     turn = itertools.count()
     turns = {name: _turns(candidate, sets, turn) for name, candidate in candidates.items()}
-    turns["copy"] = _copies(device, device.copy, 1, moved_bytes, cache)
-    reads = device.kernel_reads
-    turns["kernel copy"] = _copies(device, device.kernel_copy, reads, moved_bytes, cache)
+    turns |= _copies(device, moved_bytes, cache)
     turns["empty"] = itertools.repeat(device.empty)
     return turns
 
@@ -161,15 +159,18 @@ def _turns(
         yield calls[next(turn) % len(calls)]
 
 
-def _copies(
-    device: Cpu | Cuda, copy: Callable, reads: int, moved_bytes: int, cache: str
-) -> Iterator[Callable]:
-    """Calls of this copy, each from `reads` tensors into one; all of them were written before."""
-    each = max(1, moved_bytes // (reads + 1) // 4)
-    numbers = torch.rand(each, dtype=torch.float32, device=device.place)
-    count = sets_needed(moved_bytes, device.cache().nbytes, cache)
-    sets = [[numbers.clone() for _ in range(reads + 1)] for _ in range(count)]
-    return itertools.cycle([partial(copy, *own) for own in sets])
+def _copies(device: Cpu | Cuda, moved_bytes: int, cache: str) -> dict[str, Iterator[Callable]]:
+    """The two copies' calls, on one ring of blocks: each splits them into what it reads, writes."""
+    parts = {"copy": (device.copy, 2), "kernel copy": (device.kernel_copy, device.kernel_reads + 1)}
+    numbers = torch.rand(max(3, moved_bytes // 4), dtype=torch.float32, device=device.place)
+    blocks = numbers.repeat(sets_needed(moved_bytes, device.cache().nbytes, cache), 1)
+    turn = itertools.count()
+    turns = {}
+    for name, (copy, count) in parts.items():
+        each = max(1, len(numbers) // count // 16 * 16)  # whole cache lines
+        sets = [block[: count * each].view(count, each) for block in blocks]
+        turns[name] = _turns(copy, sets, turn)
+    return turns
 
 
 def _round(

@@ -68,10 +68,13 @@ def train_then_evaluate(layer, run, shape):
 
 
 AVERAGE = LayerCase("BatchNorm1d", 4, momentum=None, shape=(7, 4))
-COMPILED = [layer for _, layer in FIRST_LAYERS if layer.name[-2:] != "2d"]  # as the 1d classes
+OTHERS = [layer for _, layer in FIRST_LAYERS if layer.name[-2:] != "2d"]  # as the 1d classes
 
 
-@pytest.mark.parametrize("layer", [*COMPILED, AVERAGE], ids=str)
+# the average has the most state
+@pytest.mark.parametrize(
+    "layer", [AVERAGE, *(pytest.param(layer, marks=pytest.mark.slow) for layer in OTHERS)], ids=str
+)
 def test_compiled_in_one_graph_it_gives_the_same_results_and_buffers(layer):
     torch.compiler.reset()  # what other cases compiled counts towards dynamo's limit otherwise
     plain, module = layer.make().double(), layer.make().double()
