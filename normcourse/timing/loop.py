@@ -160,13 +160,16 @@ def _turns(
 
 
 def _copies(device: Cpu | Cuda, moved_bytes: int, cache: str) -> dict[str, Iterator[Callable]]:
-    """The two copies' calls, on one ring of blocks: each splits them into what it reads, writes."""
-    parts = {"copy": (device.copy, 2), "kernel copy": (device.kernel_copy, device.kernel_reads + 1)}
+    """Calls of the two copies on one ring of blocks: each splits a block for itself."""
+    copies: dict[str, tuple[Callable, int]] = {
+        "copy": (device.copy, 2),
+        "kernel copy": (device.kernel_copy, device.kernel_reads + 1),
+    }
     numbers = torch.rand(max(3, moved_bytes // 4), dtype=torch.float32, device=device.place)
     blocks = numbers.repeat(sets_needed(moved_bytes, device.cache().nbytes, cache), 1)
     turn = itertools.count()
     turns = {}
-    for name, (copy, count) in parts.items():
+    for name, (copy, count) in copies.items():
         each = max(1, len(numbers) // count // 16 * 16)  # whole cache lines
         sets = [block[: count * each].view(count, each) for block in blocks]
         turns[name] = _turns(copy, sets, turn)

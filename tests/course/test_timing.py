@@ -162,6 +162,48 @@ def test_a_cold_working_set_exceeds_three_caches(set_bytes):
     assert inputs.sets_needed(set_bytes, 1000, "warm") == 1
 
 
+class SmallCache(LoadedHost):
+    """It notes, call by call, which bytes are touched."""
+
+    def __init__(self):
+        super().__init__(0)
+        self.calls = []
+
+    def cache(self):
+        return caches.Cache(10_000, "L3")
+
+    def touch(self, *tensors):
+        self.calls.append([(x.data_ptr(), x.data_ptr() + x.nbytes) for x in tensors])
+
+    def copy(self, destination, source):
+        self.touch(destination, source)
+        super().copy(destination, source)
+
+    def kernel_copy(self, destination, *sources):
+        self.touch(destination, *sources)
+        super().kernel_copy(destination, *sources)
+
+    def candidate(self, seconds):
+        call = super().candidate(seconds)
+        return lambda x: self.touch(x) or call(x)
+
+
+def test_nobody_finds_in_the_cache_what_an_earlier_call_left_there():
+    host = SmallCache()
+    measured({"a": host.candidate(1e-4)}, device=host, cache="cold", rounds=60)
+    calls = host.calls[1:]  # without the first look, at the inputs as they were drawn
+    used_again = 0
+    for number, call in enumerate(calls):
+        between = 0
+        for earlier in reversed(calls[:number]):
+            if any(a < d and c < b for a, b in call for c, d in earlier):
+                used_again += 1
+                assert between > 3 * host.cache().nbytes
+                break
+            between += sum(end - start for start, end in earlier)
+    assert used_again > 60
+
+
 def test_the_cache_is_read_from_the_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(caches, "_other_systems", list)
     assert caches.host_cache(tmp_path) == (64 * 2**20, "a last-level cache of assumed size")
