@@ -321,6 +321,10 @@ STOPWATCHES = {
     "milliseconds": (habit(unit=1.0), "not milliseconds"),
     "microseconds": (habit(unit=1e3), "not microseconds"),
     "divided twice": (habit(unit=1e-6), "divide by 1000 once"),
+    "no warm-up, median": (habit(warm_up=False), "no warm-up: the first call"),
+    "no warm-up, median of five": (habit(warm_up=False, rounds=5), "no warm-up: the first call"),
+    "no warm-up, median of six": (habit(warm_up=False, rounds=6), "no warm-up: the first call"),
+    "no warm-up, minimum": (habit(warm_up=False, average=min), "no warm-up: the first call"),
     "one measurement": (habit(rounds=1), "you time 1 of 5"),
     "the first call alone": (habit(warm_up=False, rounds=1), "it compiles: warm up"),
     "5 % off": (habit(unit=1.05e-3), "off by"),
@@ -354,23 +358,41 @@ def test_a_device_that_waits_for_the_host_is_named():
     assert "the device waits for the host" in check.stopwatch(waits_before_the_call)
 
 
-@pytest.mark.parametrize("warm_up", [True, False])
 @pytest.mark.parametrize("rounds", [5, 6, 7, 8, 9, 10, 15, 30])
-def test_a_median_stands_the_disturbed_calls_at_any_number_of_rounds(rounds, warm_up):
-    assert check.stopwatch(habit(rounds=rounds, warm_up=warm_up)).startswith("[ok]")
+def test_a_median_stands_the_disturbed_calls_at_any_number_of_rounds(rounds):
+    assert check.stopwatch(habit(rounds=rounds)).startswith("[ok]")
+
+
+def without_the_first(times):
+    return statistics.median(times[1:])
+
+
+def warms_up_by_the_clock(f, waste, cuda):
+    until = time.perf_counter() + 1e-3
+    while time.perf_counter() < until:
+        f()
+    return bench(f, waste, cuda, warm_up=False)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [habit(warm_up=False, average=without_the_first), warms_up_by_the_clock],
+    ids=["the first is timed and dropped", "for a millisecond"],
+)
+def test_another_warm_up_is_one(answer):
+    assert check.stopwatch(answer).startswith("[ok]")
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"warm_up": False},
         {"rounds": 101},
         {"average": lambda times: float(numpy.median(times))},
         {"average": lambda times: torch.tensor(times, dtype=torch.float64).median()},
         {"average": lambda times: sorted(times)[len(times) // 2]},
         {"wait": "event"},
     ],
-    ids=["no warm-up", "101 rounds", "numpy", "torch", "sorted", "last.synchronize"],
+    ids=["101 rounds", "numpy", "torch", "sorted", "last.synchronize"],
 )
 def test_what_gives_the_right_time_is_right(settings):
     assert check.stopwatch(habit(**settings)).startswith("[ok]")
