@@ -161,6 +161,7 @@ HALF_WIDTHS = {  # of v: a, b, their differences d, their number n, t
 } | {
     intervals.PAIRED: lambda v: intervals.unpaired(v.a, v.b, v.t),
     intervals.TO_EACH_SIDE: lambda v: _half(v) / 2,
+    "half the width is t * s / sqrt(n); yours is twice that.": lambda v: 2 * _half(v),
     intervals.SORTED: lambda v: intervals.half(v.a.sort().values - v.b.sort().values, v.t),
     "that is the range's half; it covers no stated share.": lambda v: (v.d.max() - v.d.min()) / 2,
     "that is the spread of a alone; take that of the differences.": lambda v: intervals.half(
@@ -187,6 +188,9 @@ MIDDLES = {
 ENDS = {  # the name of an end, its sign, the other's name: what stands in its place
     "{end}: the ends are exchanged, that is {other}.": lambda v, sign: v.d.mean() - sign * _half(v),
     "{end}: that is half the width; take it off the mean, and add it.": lambda v, sign: _half(v),
+    "{end}: that is the mean; take half the width off it for low, and add it for high.": (
+        lambda v, sign: v.d.mean()
+    ),
     "{end}: that is the outermost single difference, not the end of an interval.": (
         lambda v, sign: v.d.max() if sign > 0 else v.d.min()
     ),
@@ -223,6 +227,9 @@ def _triple(middle=None, low=None, high=None) -> Callable:
 
 def _triples() -> dict[str, Callable]:
     slips = {message: _triple(middle=wrong) for message, wrong in MIDDLES.items()}
+    slips["low: that lies half the width from 0, not from the mean."] = _triple(
+        low=lambda v: -_half(v)
+    )
     for message, half in HALF_WIDTHS.items():
         slips[message] = _triple(
             low=lambda v, half=half: v.d.mean() - half(v),

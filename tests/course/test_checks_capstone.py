@@ -110,6 +110,15 @@ INTERVALS = {
         "the root of 2 n",
     ),
     "half as wide": (interval(lambda a, b, t: right_half(a, b, t) / 2), "to EACH side"),
+    "twice as wide": (interval(lambda a, b, t: 2 * right_half(a, b, t)), "yours is twice that"),
+    "low is the mean": (
+        lambda a, b, t: ((a - b).mean(), *interval(right_half)(a, b, t)[::2]),
+        "low: that is the mean",
+    ),
+    "round 0": (
+        lambda a, b, t: ((a - b).mean(), -right_half(a, b, t), right_half(a, b, t)),
+        "low: that lies half the width from 0",
+    ),
     "spread of a": (interval(lambda a, b, t: t * a.std() / len(a) ** 0.5), "of a alone"),
     "low first": (
         lambda a, b, t: sorted(interval(right_half)(a, b, t)),
