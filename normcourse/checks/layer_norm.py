@@ -1,4 +1,4 @@
-"""Checks of lesson 02: a row by hand, layer norm, a row from its output, what it sees, gradient."""
+"""Checks of lesson 02: a row by hand, layer norm, its output, what it sees, gradient, control."""
 
 import itertools
 import math
@@ -21,7 +21,7 @@ from normcourse.checks.moments import (
 )
 from normcourse.checks.probes import call, calls, forbid, lined_up, same_gradients
 from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, exercise, expect, is_value, numbers, parts
+from normcourse.checks.verdict import Slip, exercise, expect, is_value, numbers, parts, real
 from normlib import functional
 
 NEAR = 5e-3  # of numbers that a reader writes down
@@ -279,16 +279,9 @@ def back_to_a_row(answer) -> None:
 
     [EQ-LN-CONSTRAINTS] [EQ-LN-INVARIANCE]
     """
-    output, row = (
-        torch.tensor(
-            numbers(parts(_listed(part), *RESULTS, kind="list"), name), dtype=torch.float64
-        )
-        for part, name in zip(
-            parts(_listed(answer), "output", "input", kind="pair of lists"),
-            ("the output", "the row that came in"),
-            strict=True,
-        )
-    )
+    given = parts(_listed(answer), "output", "input", kind="pair of lists")
+    output = _four_numbers(given[0], "the output")
+    row = _four_numbers(given[1], "the row that came in")
     xhat, x = torch.tensor(OUTPUT).double(), torch.tensor(INPUT).double()
     if torch.allclose(output, x, rtol=NEAR, atol=NEAR) and torch.allclose(
         row, xhat, rtol=NEAR, atol=NEAR
@@ -320,6 +313,11 @@ def back_to_a_row(answer) -> None:
         - 2 * xhat,
     }
     expect(row, x, slips, what="the row that came in", rtol=NEAR, atol=NEAR)
+
+
+def _four_numbers(answer, name: str) -> Tensor:
+    given = parts(_listed(answer), *RESULTS, kind="list", what=name)
+    return torch.tensor(numbers(given, name), dtype=torch.float64)
 
 
 # Exercise 4
@@ -491,3 +489,58 @@ ROW_GRADIENT_SLIPS = {
         )
     ),
 }
+
+
+# Exercise 6
+
+TRAINED = {"depth": 30, "steps": 400, "batch_size": 1}
+RATE = 0.003
+EITHER_WAY = 10  # the factor by which the rates have to lie below and above RATE
+NOT_THE_CONTROL = {
+    "layer_norm": "that is the net in question. Its control is a net without LayerNorm.",
+    "batch_norm": "BatchNorm refuses a batch of one picture; with more pictures two things change.",
+}
+
+
+@exercise(
+    "Exercise 6 (the control)",
+    f"has {TRAINED['depth']} layers",
+    f"in {TRAINED['steps']} steps with one picture each",
+    f"at the rate {RATE}",
+)
+def control(student) -> None:
+    """student: a dict. The net without a norm, trained as the other, at rates on both sides."""
+    fields = ("norm", *TRAINED, "rates")
+    if not isinstance(student, dict) or set(student) != set(fields):
+        raise Slip(f"expected a dict with {', '.join(fields)}, got {describe(student)}.")
+    for field, value in student.items():
+        if value is None:
+            raise Slip(f'"{field}" is still None; no norm is called "none".')
+    norm = str(student["norm"]).strip().lower()
+    if norm in NOT_THE_CONTROL:
+        raise Slip(f'"{norm}": {NOT_THE_CONTROL[norm]}')
+    if norm != "none":
+        raise Slip(f'"norm" is "none", "batch_norm" or "layer_norm", got {norm!r}.')
+    for field, value in TRAINED.items():
+        if real(student[field], field) != value:
+            raise Slip(
+                f'"{field}" was {value}, yours is {student[field]}: if two things change, '
+                "nobody knows which of them made the difference."
+            )
+    _rates_on_both_sides(numbers(student["rates"], "rates"))
+
+
+def _rates_on_both_sides(rates: list[float]) -> None:
+    if not rates or not all(0 < rate < math.inf for rate in rates):
+        raise Slip(f"a learning rate is above 0, got {rates}.")
+    if set(rates) == {RATE}:
+        raise Slip(
+            f"the rate {RATE} was chosen for LayerNorm, and may not suit the other net: "
+            "try several, smaller and larger."
+        )
+    below, above = RATE / EITHER_WAY, RATE * EITHER_WAY
+    if min(rates) > 1.01 * below or max(rates) < 0.99 * above:
+        raise Slip(
+            f"the rates go from {min(rates):g} to {max(rates):g}. What suits another net may be "
+            f"far from {RATE}: try from {below:g} to {above:g} at least."
+        )

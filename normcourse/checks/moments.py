@@ -60,6 +60,8 @@ STATISTICS = {  # what a check says: the normalized values that earn it, of x, a
     "and put eps inside the root.": lambda x, dims, eps: (
         centred(x, dims) / (deviation(x, dims, 1) + eps)
     ),
+    "that is torch's std(): divide by the number of values, not by one less, "
+    "and add eps to the variance.": lambda x, dims, eps: centred(x, dims) / deviation(x, dims, 1),
     "that has length 1: the variance is the MEAN of the squares, not their sum.": (
         lambda x, dims, eps: (
             centred(x, dims) / torch.sqrt(centred(x, dims).square().sum(dims, keepdim=True) + eps)

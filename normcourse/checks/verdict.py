@@ -429,8 +429,8 @@ def _difference(value: Tensor, truth: Tensor, label: str) -> str:
     return f"{label} is off by up to {off:.2g}{share}.{hint}"
 
 
-def parts(got, *names: str, kind: str = "tuple") -> tuple:
+def parts(got, *names: str, kind: str = "tuple", what: str = "the result") -> tuple:
     """got as a tuple with one part a name, or Slip; `kind` is what the page asks for."""
     if not isinstance(got, tuple | list) or len(got) != len(names):
-        raise Slip(f"the result is {describe(got)}, expected a {kind} ({', '.join(names)}).")
+        raise Slip(f"{what} is {describe(got)}, expected a {kind} ({', '.join(names)}).")
     return tuple(got)

@@ -200,7 +200,7 @@ def _last_size(variance: float) -> float:
         return net[:-1](training.digits().validation_x).square().mean().sqrt().item()
 
 
-STARTS = 5
+STARTS = 3
 DEPTHS = (3, 10, 30)
 WIDTHS = (16, 32, 64, 128, 256, 512)
 KEPT = 0.35
@@ -209,7 +209,7 @@ KEPT = 0.35
 @exercise(
     "Exercise 2 (depth over width)",
     f"the seeds 0 to {STARTS - 1}",
-    "the mean of the five shares",
+    "the mean of the three shares",
     f"for {DEPTHS[0]}, {DEPTHS[1]} and {DEPTHS[2]} layers",
     f"widths {', '.join(map(str, WIDTHS[:-1]))} and {WIDTHS[-1]}",
     f"at least {KEPT}",
@@ -249,10 +249,10 @@ def _one_share(kept, depth: int, width: int) -> None:
         of_training.append(_told_apart(behind_all_of_training, data.train_y))
         sizes.append(behind_all.square().mean().sqrt().item())
     slips = {
-        "that is the share of one start, with the seed 0; take the mean of all five.": shares[0],
+        "that is the share of one start, with the seed 0; take the mean of all three.": shares[0],
         "that is the sum over the starts; divide by their number.": sum(shares),
-        "that is the largest of the five shares; take their mean.": max(shares),
-        "that is the smallest of the five shares; take their mean.": min(shares),
+        "that is the largest of the three shares; take their mean.": max(shares),
+        "that is the smallest of the three shares; take their mean.": min(shares),
         "that is the share behind the first layer; take the last one.": statistics.mean(first),
         "that is the size; the share told apart is the second list.": statistics.mean(sizes),
         "those are the training pictures; take the validation pictures.": (

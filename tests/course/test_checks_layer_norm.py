@@ -53,7 +53,9 @@ BACK = {
     "level first": (([1, 1, -1, -1], [22, 22, 18, 18]), "the level comes back last"),
     "flipped": (([1, 1, -1, -1], [8, 8, 12, 12]), "flips it"),
     "one row": ([1, 1, -1, -1], "expected a pair of lists (output, input)"),
-    "three numbers": (([1, 1, -1], [12, 12, 8, 8]), "expected a list (y1, y2, y3, y4)"),
+    "three numbers": (([1, 1, -1], [12, 12, 8, 8]), "the output is a list of length 3"),
+    "the lost two": (([-1, -1], [12, 12, 8, 8]), "the output is a list of length 2"),
+    "half a row": (([1, 1, -1, -1], [12, 8]), "the row that came in is a list of length 2"),
     "words": ((["a", 1, 1, 1], [12, 12, 8, 8]), "expected a list of numbers"),
 }
 
@@ -181,6 +183,10 @@ LAYER_NORM = {
     "torch's std plus eps": (
         layer(correction=1, scale=lambda var, eps: var.sqrt() + eps),
         "torch's std()",
+    ),
+    "torch's std, no eps": (
+        layer(correction=1, scale=lambda var, eps: var.sqrt()),
+        "that is torch's std(): divide",
     ),
     "divided by the variance": (layer(scale=lambda var, eps: var + eps), "square root is missing"),
     "no eps": (layer(scale=lambda var, eps: var.sqrt()), "eps is not used"),
@@ -491,3 +497,44 @@ def test_an_unusual_right_gradient_is_accepted():
 
     assert check.row_gradient(by_matrix).startswith("[ok]")
     assert check.row_gradient(lambda dy, x, w, eps: turned(w * dy, x, eps)).startswith("[ok]")
+
+
+# Exercise 6
+
+CONTROL = {"norm": "none", "depth": 30, "steps": 400, "batch_size": 1, "rates": [3e-4, 3e-3, 3e-2]}
+NO_CONTROLS = {
+    "the net itself": (CONTROL | {"norm": "layer_norm"}, "that is the net in question"),
+    "BatchNorm": (CONTROL | {"norm": "batch_norm"}, "refuses a batch of one picture"),
+    "BatchNorm with pairs": (
+        CONTROL | {"norm": "batch_norm", "batch_size": 2},
+        "with more pictures two things change",
+    ),
+    "no name": (CONTROL | {"norm": "RMSNorm"}, '"norm" is "none", "batch_norm"'),
+    "None for none": (CONTROL | {"norm": None}, '"norm" is still None; no norm is called'),
+    "pairs": (CONTROL | {"batch_size": 2}, '"batch_size" was 1, yours is 2'),
+    "three layers": (CONTROL | {"depth": 3}, '"depth" was 30, yours is 3: if two things'),
+    "more steps": (CONTROL | {"steps": 1600}, '"steps" was 400'),
+    "LayerNorm's rate": (CONTROL | {"rates": [0.003]}, "was chosen for LayerNorm"),
+    "only smaller rates": (CONTROL | {"rates": [1e-4, 1e-3, 3e-3]}, "from 0.0001 to 0.003."),
+    "only larger rates": (CONTROL | {"rates": [0.003, 0.03, 0.3]}, "from 0.003 to 0.3."),
+    "rates too near": (CONTROL | {"rates": [0.002, 0.003, 0.004]}, "from 0.0003 to 0.03 at least"),
+    "a rate of 0": (CONTROL | {"rates": [0, 0.003, 0.3]}, "a learning rate is above 0"),
+    "no rates": (CONTROL | {"rates": []}, "a learning rate is above 0"),
+    "one number": (CONTROL | {"rates": 0.003}, "expected a list of numbers"),
+    "a field is missing": ({"norm": "none"}, "expected a dict with norm, depth"),
+    "a list": (["none", 30, 400, 1, [0.003]], "expected a dict with norm, depth"),
+    "words": (CONTROL | {"depth": "thirty"}, "depth is a str, expected a number"),
+}
+
+
+@every_slip({check.control: NO_CONTROLS})
+def test_what_is_no_control_is_named(check_, answer, message):
+    verdict = check_(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+@pytest.mark.parametrize(
+    "rates", [(3e-4, 3e-2), torch.logspace(-5, 0, 6), numpy.geomspace(1e-4, 0.1, 7)]
+)
+def test_the_control_may_try_any_rates_on_both_sides(rates):
+    assert check.control(CONTROL | {"norm": " None", "rates": rates}).startswith("[ok]")
