@@ -220,7 +220,7 @@ def depth_over_width(kept, narrowest) -> str:
     Returns, in words, which of the two has to grow faster.
     """
     with every_case():
-        for depth, width in ((4, 24), (7, 40)):
+        for depth, width in ((4, 24), (8, 40)):
             _one_share(kept, depth, width)
     if not isinstance(narrowest, Mapping) or set(narrowest) != set(DEPTHS):
         expected = ", ".join(map(str, DEPTHS))
