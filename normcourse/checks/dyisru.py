@@ -2,6 +2,8 @@
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
+from itertools import combinations, product
 
 import torch
 from torch import Tensor
@@ -16,6 +18,8 @@ from normlib import gradients
     "Exercise 1 (the exact c)",
     r"\varepsilon = 0",
     r"y_{i} = \sqrt{D} x_{i}/\sqrt{x_{i}^{2} + c_{i}}",
+    r"(3 \cdot 10^{9}, 3, 0)",
+    "first constant is 9",
 )
 def true_c(student) -> None:
     """student(x) -> (..., D), the sum of the squares of the others.
@@ -31,6 +35,14 @@ def true_c(student) -> None:
                 "a sum without keepdim=True loses its axis: each row's sum needs shape (..., 1)."
             )
     calls(student, _others, *cases, slips=CONSTANTS, what="c")
+    if not is_value(call(student, x=LARGE), _others(LARGE)):
+        raise Slip(
+            "right, but beside 3e9 the 9 is rounded away in the sum, and no subtraction brings it "
+            "back: leave the own square out before you add."
+        )
+
+
+LARGE = torch.tensor([[3e9, 3.0, 0.0], [2.0, -5e12, 1.0]], dtype=torch.float64)
 
 
 def _others(x: Tensor) -> Tensor:
@@ -108,7 +120,9 @@ def backward_log(student) -> None:
         _log_case(2, 3, 5, log_c=-0.4, scale=1.5),
     ]
     slips = {f"dx: {text}": _with(dx=wrong) for text, wrong in DX.items()}
-    slips |= {f"dlog_c: {text}": _with(dlog_c=wrong) for text, wrong in DLOG.items()}
+    slips |= {
+        f"dlog_c: {text}": _with(dlog_c=wrong) for text, wrong in (DLOG | _multiplied()).items()
+    }
     watched = forbid(student, "autograd", "normlib")
     calls(watched, _with(), *cases, slips=slips, what=("dx", "dlog_c"))
 
@@ -181,40 +195,60 @@ DX = {
     ),
 }
 DLOG = {
-    "that is dL/dc: one factor is left, dc/dlog_c = c.": lambda *case: _sum(_by_c(*case)),
-    "divided by c: dc/dlog_c = c multiplies.": lambda dy, x, c, s: _sum(_by_c(dy, x, c, s)) / c,
-    "the sign is lost: a larger c makes the output smaller.": lambda dy, x, c, s: (
-        -_sum(_by_c(dy, x, c, s)) * c
-    ),
-    "the sign is lost, and dc/dlog_c = c is missing.": lambda *case: -_sum(_by_c(*case)),
-    "the 1/2 of the root is missing.": lambda dy, x, c, s: 2 * _sum(_by_c(dy, x, c, s)) * c,
-    "half of it: the 1/2 of the root comes once.": lambda dy, x, c, s: (
-        _sum(_by_c(dy, x, c, s)) * c / 2
-    ),
-    "dc/dlog_c is c, not log_c.": lambda dy, x, c, s: _sum(_by_c(dy, x, c, s)) * c.log(),
     "the exponent is 3/2, not 1/2.": lambda dy, x, c, s: (
         -_sum(dy * s * x / _power(x, c, 0.5)) / 2 * c
     ),
     "log_c is one number: sum over all rows and features.": lambda dy, x, c, s: (
         _by_c(dy, x, c, s) * c
     ),
-    "you took the mean: the gradient of one shared number is a sum.": lambda dy, x, c, s: (
-        _sum(_by_c(dy, x, c, s)) * c / x.numel()
-    ),
     "dy is missing under the sum.": lambda dy, x, c, s: (
         _sum(_by_c(torch.ones_like(dy), x, c, s)) * c
     ),
-    "the scale is missing.": lambda dy, x, c, s: _sum(_by_c(dy, x, c, 1.0)) * c,
     "log_c has shape (1,), and so has its gradient.": lambda dy, x, c, s: (
         _by_c(dy, x, c, s) * c
     ).sum(),
-    "one factor c too many: dc/dlog_c = c multiplies once.": lambda *case: (
-        _sum(_by_c(*case)) * case[2].square()
-    ),
     "x is missing: the derivative of x (x^2 + c)^(-1/2) in c keeps x.": lambda dy, x, c, s: (
         _sum(_by_c(dy, x, c, s) / x) * c
     ),
 }
+FACTORS: list[dict[str, Callable]] = [  # what multiplies dlog_c; of each dict a person makes one
+    {"the sign is lost: a larger c makes the output smaller": lambda x, c, s: -1.0},
+    {
+        "the 1/2 of the root is missing": lambda x, c, s: 2.0,
+        "half of it: the 1/2 of the root comes once": lambda x, c, s: 0.5,
+    },
+    {
+        "one factor is left, dc/dlog_c = c": lambda x, c, s: 1 / c,
+        "divided by c: dc/dlog_c = c multiplies": lambda x, c, s: 1 / c.square(),
+        "dc/dlog_c is c, not log_c": lambda x, c, s: c.log() / c,
+        "one factor c too many: dc/dlog_c = c multiplies once": lambda x, c, s: c,
+    },
+    {
+        "you took the mean: the gradient of one shared number is a sum": lambda x, c, s: (
+            1 / x.numel()
+        ),
+        "you took the mean over the rows: add them, too": lambda x, c, s: x.shape[-1] / x.numel(),
+        "you took the mean over the features: add them, too": lambda x, c, s: 1 / x.shape[-1],
+    },
+    {"the scale is missing": lambda x, c, s: 1 / s},
+]
+
+
+def _multiplied() -> dict[str, Callable]:
+    """The slips of FACTORS, one at a time and two at once."""
+    found = {f"{text}.": [factor] for made in FACTORS for text, factor in made.items()}
+    for one, other in combinations(FACTORS, 2):
+        for text, second in product(one, other):
+            found[f"two slips: {text}; and {second}."] = [one[text], other[second]]
+    return {text: partial(_times, factors) for text, factors in found.items()}
+
+
+def _times(factors: list[Callable], dy: Tensor, x: Tensor, c: Tensor, scale: float) -> Tensor:
+    """The right gradient at log_c, multiplied by these factors."""
+    wrong = _sum(_by_c(dy, x, c, scale)) * c
+    for factor in factors:
+        wrong = wrong * factor(x, c, scale)
+    return wrong
 
 
 @exercise("Exercise 3 (as large as the whole)", r"\sqrt{D c}/(x^{2} + c)", "which is 0 at 0")
@@ -255,6 +289,9 @@ WHOLES = {
     "the sign is turned: the curve rises.": lambda x, d, c: -_whole(x, d, c),
     "a factor 2/pi makes it end at sqrt(D), and its slope too small; the slope is given.": (
         lambda x, d, c: 2 / torch.pi * _whole(x, d, c)
+    ),
+    "it ends at sqrt(D), and its slope is right at 0 alone; the slope is given at every x.": (
+        lambda x, d, c: 2 / torch.pi * _whole(x, d, c / (torch.pi / 2) ** 2)
     ),
     "that is step 1's curve: it has RMSNorm's slope, and not the whole.": lambda x, d, c: (
         d**0.5 * x / (x.square() + c).sqrt()

@@ -69,6 +69,15 @@ CONSTANTS = {
     "eps": (lambda x: others(x) + 1e-5 * x.shape[-1], "leave D eps out"),
     "small eps": (lambda x: others(x) + 1e-6 * x.shape[-1], "D * 1e-6"),
     "in place": (c_in_place, "changed in place"),
+    "taken off the sum": (lambda x: total(x) - x.square(), "no subtraction brings it back"),
+    "taken off D mean squares": (
+        lambda x: x.shape[-1] * x.square().mean(-1, keepdim=True) - x.square(),
+        "no subtraction brings it back",
+    ),
+    "in float32": (
+        lambda x: others(x.float()).to(x.dtype),
+        "float32's rounding",
+    ),
 }
 
 
@@ -174,7 +183,26 @@ BACKWARDS = {
     "dc/c": (backward(dlog=lambda *a: one(by_c(*a)) / a[2]), "multiplies"),
     "sign": (backward(dlog=lambda *a: -one(by_c(*a)) * a[2]), "the sign is lost: a larger c"),
     "c twice": (backward(dlog=lambda *a: one(by_c(*a)) * a[2] ** 2), "multiplies once"),
-    "sign and c": (backward(dlog=lambda *a: -one(by_c(*a))), "the sign is lost, and"),
+    "sign and c": (
+        backward(dlog=lambda *a: -one(by_c(*a))),
+        "two slips: the sign is lost: a larger c makes the output smaller; and one factor is left",
+    ),
+    "mean and no c": (
+        backward(dlog=lambda *a: by_c(*a).mean().reshape(1)),
+        "c = c; and you took the mean: the",
+    ),
+    "mean of rows": (
+        backward(dlog=lambda *a: one(by_c(*a)) * a[2] * a[1].shape[-1] / a[1].numel()),
+        "mean over the rows",
+    ),
+    "mean of features": (
+        backward(dlog=lambda *a: one(by_c(*a).mean(-1)) * a[2]),
+        "mean over the features",
+    ),
+    "no scale, no 1/2": (
+        backward(dlog=lambda *a: 2 * one(by_c(*a)) * a[2] / a[3]),
+        "is missing; and the scale",
+    ),
     "no 1/2": (backward(dlog=lambda *a: 2 * one(by_c(*a)) * a[2]), "the 1/2 of the root"),
     "no sum": (backward(dlog=lambda *a: by_c(*a) * a[2]), "sum over all rows"),
     "mean": (backward(dlog=lambda *a: by_c(*a).mean().reshape(1) * a[2]), "you took the mean"),
@@ -220,6 +248,10 @@ WHOLES = {
     "height of RMSNorm": (
         of_root(torch.atan, lambda d, c: 2 / torch.pi * d**0.5),
         "its slope too small",
+    ),
+    "height of RMSNorm, its slope at 0": (
+        lambda x, d, c: 2 / torch.pi * d**0.5 * torch.atan(torch.pi / 2 * x / c**0.5),
+        "right at 0 alone",
     ),
     "step 1": (lambda x, d, c: d**0.5 * x / (x * x + c) ** 0.5, "step 1's curve"),
     "tanh": (of_root(torch.tanh), "tanh has the slope"),
@@ -279,8 +311,9 @@ def by_where(x):
     return torch.where(diagonal, 0.0, x.square()[..., None, :]).sum(-1)
 
 
-def by_subtraction(x):
-    return total(x) - x.square()
+def by_masked_fill(x):
+    repeated = x.square()[..., None, :].repeat_interleave(x.shape[-1], -2)
+    return repeated.masked_fill(torch.eye(x.shape[-1], dtype=torch.bool), 0.0).sum(-1)
 
 
 def by_matrix(x):
@@ -289,7 +322,7 @@ def by_matrix(x):
 
 @pytest.mark.parametrize(
     "constants",
-    [by_cumulative_sums, by_loops, by_numpy, by_where, by_subtraction, by_matrix, others],
+    [by_cumulative_sums, by_loops, by_numpy, by_where, by_masked_fill, by_matrix, others],
 )
 def test_any_sum_of_the_others_will_do(constants):
     assert check.true_c(constants).startswith("[ok]")
