@@ -160,7 +160,7 @@ def test_an_answer_may_use_an_answer_and_what_the_lesson_made():
 def test_an_open_exercise_is_for_a_person(lesson):
     course = [grade.lesson_at(path) for path in sorted(grade.COURSE.glob("0*.ipynb"))]
     assert sum(exercise.is_open for each in course for exercise in each.exercises) >= 5
-    asked = [f"ex{n}-check" for n in range(1, 6)]
+    asked = [f"ex{n}-check" for n in range(1, 7)]
     assert [exercise.cell for exercise in lesson.exercises] == asked
 
 
@@ -179,10 +179,10 @@ def test_the_table_of_a_class(handed_in, tmp_path, capsys):
         "other": "no lesson of this course",
     }
     solved = [row["solved"] for row in rows if row["name"].startswith("one/")]
-    assert solved == ["yes", *4 * ["not attempted"]]
+    assert solved == ["yes", *5 * ["not attempted"]]
     assert (tmp_path / "grades.old1.csv").read_text("utf-8") == "mine"
     said = capsys.readouterr().out
-    assert "use a container" in said and "1 yes, 4 not attempted" in said
+    assert "use a container" in said and "1 yes, 5 not attempted" in said
 
 
 def test_a_stranger_s_words_are_no_formula():
