@@ -271,13 +271,16 @@ class _Watch(TorchFunctionMode):
         self.used: set[str] = set()
 
     def __enter__(self):
-        self.stance = torch.compiler.set_stance("force_eager")  # dynamo cannot trace _is_inside
-        self.stance.__enter__()
+        """Eager: dynamo cannot trace _is_inside. It takes a second to load, so it is not loaded."""
+        self.eager = contextlib.ExitStack()
+        if "torch._dynamo" in sys.modules:  # something may be compiled already
+            self.eager.enter_context(torch.compiler.set_stance("force_eager"))
+        self.eager.enter_context(mock.patch.object(torch, "compile", _as_it_is))
         return super().__enter__()
 
     def __exit__(self, *error):
         super().__exit__(*error)
-        self.stance.__exit__(*error)
+        self.eager.close()
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         name = getattr(function, "__name__", "")
@@ -292,6 +295,11 @@ class _Watch(TorchFunctionMode):
         "native_layer_norm" counts as "layer_norm".
         """
         return any(name == mean or name.endswith(f"_{mean}") for name in self.used)
+
+
+def _as_it_is(model: Callable | None = None, **options) -> Callable:
+    """In the place of torch.compile, which decorates with options and without."""
+    return (lambda function: function) if model is None else model
 
 
 def _is_inside(package: str) -> bool:

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import sys
 
 import pytest
 import torch
@@ -266,6 +267,8 @@ WAYS = [
     ),
     (lambda x: 2 * x + 0 * F.rms_norm(x, (5,)), "without rms_norm"),
     (lambda x: 2 * x + 0 * functional.softcap(x, 1.0), "without normlib"),
+    (lambda x: 2 * x + 0 * torch.compile(softmax, backend="eager")(x, 1.0), "without softmax"),
+    (lambda x: 2 * x + 0 * torch.compile(fullgraph=True)(functional.softcap)(x, 1.0), "normlib"),
 ]
 
 
@@ -290,6 +293,13 @@ def test_a_stub_that_is_watched_is_still_a_stub():
         calls(forbid(student, "softmax"), softmax, *CASES)
 
     assert "not attempted yet" in check_forbidden(stub)
+
+
+def test_watching_an_answer_leaves_the_compiler_unloaded(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
+    compiles = forbid(lambda x: torch.compile(softmax)(x, 1.0), "relu")
+    compiles(draw(5))
+    assert "torch._dynamo" not in sys.modules
 
 
 @exercise("two slips of one value")
