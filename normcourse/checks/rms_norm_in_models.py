@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from normcourse import draw, training
-from normcourse.checks.probes import call, calls, same_gradients, unshared
+from normcourse.checks.probes import call, calls, forbid, same_gradients, unshared
 from normcourse.checks.rms_rows import in_float64
 from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, every_case, exercise, expect
@@ -16,14 +16,15 @@ from normlib import functional, layers
 MAX_DIFFERING = 0.02
 
 
-@exercise("Exercise 1 (RMSNorm for every type)", "16 bits")
+@exercise("Exercise 1 (RMSNorm for every type)", "16 bits", "no finished one")
 def every_type(student) -> None:
     """student(x, weight, eps) in float64, its gradient, then float16 and bfloat16.
 
     [EQ-RMS] [EQ-RMS-GRAD]
     """
-    in_float64(student)
-    _half_rows(student)
+    own = forbid(student, "rms_norm", "normlib")
+    in_float64(own)
+    _half_rows(own)
 
 
 @exercise("Exercise 2 (Gemma's gain)", "the gain is 1 + stored")
@@ -270,6 +271,9 @@ NETWORK_SLIPS: dict[str, dict] = {
         "gain_on_bias": True
     },
     "the first Linear of an MLP reads; the second one, branch[2], writes.": {"mlp_writer": 0},
+    "the head reads the stream, and nothing reads the head: do not centre it.": {
+        "writers": ("embed", "positions", "branches", "head")
+    },
     "each new norm needs the old one's eps: layers.RMSNorm(norm.normalized_shape, eps=norm.eps).": {
         "keeps_eps": False
     },
@@ -310,6 +314,8 @@ def _converted(
         kind = "attention" if isinstance(block.branch, training.Attention) else "mlp"
         if "branches" in writers or kind in writers:
             written.append(block.branch[mlp_writer] if kind == "mlp" else block.branch.output)
+    if "head" in writers:
+        written.append(head)
     for layer in written:
         layer.weight -= layer.weight.mean(axis, keepdim=True)
         if writer_biases:

@@ -7,7 +7,7 @@ import torch
 
 from normcourse import training
 from normcourse.checks import rms_norm_in_models as check
-from normlib import layers
+from normlib import functional, layers
 from tests.course.solutions import load
 
 
@@ -57,7 +57,19 @@ EVERY_TYPE = {
 }
 
 
+def by_torch(x, weight, eps):
+    accumulate = torch.promote_types(x.dtype, torch.float32)
+    given = x.to(accumulate), weight.shape, weight.to(accumulate), eps
+    return torch.nn.functional.rms_norm(*given).to(x.dtype)
+
+
 EVERY_TYPE |= {
+    "torch's own": (
+        lambda x, w, e: torch.nn.functional.rms_norm(x, w.shape, w, e),
+        "without rms_norm",
+    ),
+    "torch's own, upcast": (by_torch, "without rms_norm"),
+    "ours": (lambda x, w, e: functional.rms_norm(x, w.shape, w, e), "without rms_norm"),
     "two dimensions at least": (
         lambda x, w, e: (normalized(x.flatten(0, -2), e) * w).to(x.dtype).view_as(x),
         "for x of shape (6,)",
@@ -206,13 +218,14 @@ def always_double(x, weight, eps):
     return (x.double() * inverse_rms(x.double(), eps) * weight.double()).to(x.dtype)
 
 
-def by_torch(x, weight, eps):
-    accumulate = torch.promote_types(x.dtype, torch.float32)
-    given = x.to(accumulate), weight.shape, weight.to(accumulate), eps
-    return torch.nn.functional.rms_norm(*given).to(x.dtype)
+def by_lesson_03(x, weight, eps):
+    """The page's own two lines, in the wide type."""
+    wide = upcast(x)
+    mean_square = wide.square().mean(-1, keepdim=True)
+    return (wide * torch.rsqrt(mean_square + eps) * upcast(weight)).to(x.dtype)
 
 
-@pytest.mark.parametrize("answer", [by_vector_norm, always_double, by_torch])
+@pytest.mark.parametrize("answer", [by_vector_norm, always_double, by_lesson_03])
 def test_right_norms_for_every_type_are_accepted(answer):
     assert check.every_type(answer).startswith("[ok]")
 
