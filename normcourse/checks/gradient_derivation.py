@@ -48,6 +48,25 @@ def published_with_the_pages_eps(dy, x, weight, eps):
     return g, dr, published_after_the_paths(dy, x, weight, BLOCK_EPS)[2]
 
 
+def published_without_eps(dy, x, weight, eps):
+    g, dr, _ = three_gradients(dy, x, weight, eps)
+    return g, dr, published_after_the_paths(dy, x, weight, 0.0)[2]
+
+
+def published_with_no_gain_under_the_sum(dy, x, weight, eps):
+    """A small step of x goes forward so; going back takes the matrix by its columns."""
+    g, dr, _ = three_gradients(dy, x, weight, eps)
+    r = (mean(x.square()) + eps).sqrt()
+    xhat = x / r
+    return g, dr, weight * (dy - xhat * mean(dy * xhat)) / r
+
+
+def path_2_without_the_gain(dy, x, weight, eps):
+    g, dr, _ = three_gradients(dy, x, weight, eps)
+    r = (mean(x.square()) + eps).sqrt()
+    return g, dr, g / r - x * mean(dy * x) / r**3
+
+
 def without_the_gain_at_r(dy, x, weight, eps):
     """dr made of dy, where g belongs; the rest is right."""
     r = (mean(x.square()) + eps).sqrt()
@@ -69,6 +88,11 @@ def at_q(dy, x, weight, eps):
 def path_1_without_the_gain(dy, x, weight, eps):
     g, dr, dx = three_gradients(dy, x, weight, eps)
     return g, dr, dx + (dy - g) / (mean(x.square()) + eps).sqrt()
+
+
+def the_gain_twice(dy, x, weight, eps):
+    g, dr, dx = three_gradients(dy, x, weight, eps)
+    return g, dr, weight * dx
 
 
 def with_another_width(width: Callable) -> Callable:
@@ -166,6 +190,18 @@ WALK = {
     "dx: that is the published line, and with another eps than the one you get.": (
         published_with_the_pages_eps
     ),
+    "dx: that is the published line, and without eps.": published_without_eps,
+    "dx: the gain stands before the whole bracket, and not under the sum: a small step of x goes "
+    "forward so; going back, path 2 starts from dr, which holds all gains.": (
+        published_with_no_gain_under_the_sum
+    ),
+    "dx: the gain is missing in path 2; it starts from dr, which was made of g.": (
+        path_2_without_the_gain
+    ),
+    "dx: the gain stands there twice; g holds it already.": the_gain_twice,
+    "dx: path 2 is dr times x_i/(D r), entry by entry; yours is without x.": node_slip(
+        dx=lambda g, dr, x, r: g / r + dr / (x.shape[-1] * r)
+    ),
     "eps is missing: r is the root of the mean square PLUS eps.": node_slip(
         r=lambda x, eps: mean(x.square()).sqrt()
     ),
@@ -254,6 +290,30 @@ def without_the_gain_at_z(dh, h, w, W, norm_gradient):
     return dh + below, dw, dW
 
 
+def norm_forgotten(*, gain: bool) -> Callable:
+    """What arrives at y, or at xhat, is handed to h as it is."""
+
+    def slip(dh, h, w, W, norm_gradient):
+        dz = dh * (pre_activation(h, w, W) > 0)
+        _, dw, dW = branch(dz, h, w, W, norm_gradient)
+        at_y = dz @ W.mT
+        return dh + (w * at_y if gain else at_y), dw, dW
+
+    return slip
+
+
+def branch_from(row: Callable) -> Callable:
+    """branch gets another row than h."""
+
+    def slip(dh, h, w, W, norm_gradient):
+        dz = dh * (pre_activation(h, w, W) > 0)
+        xhat = h / (mean(h.square()) + BLOCK_EPS).sqrt()
+        below, dw, dW = branch(dz, row(w, xhat), w, W, norm_gradient)
+        return dh + below, dw, dW
+
+    return slip
+
+
 def weights_first(dh, h, w, W, norm_gradient):
     at_h, dw, dW = through_a_block(dh, h, w, W, norm_gradient)
     return at_h, dW, dw
@@ -298,6 +358,16 @@ BLOCK = {
     "at h: added, not averaged.": block_slip(at_h=lambda dh, dz, below: (dh + below) / 2),
     "z is made without the gain, or without gain and norm: W multiplies w xhat.": (
         without_the_gain_at_z
+    ),
+    "at h: the norm is missing on the way back; what leaves the matrix is the gradient at y, and "
+    "branch takes it through the norm.": norm_forgotten(gain=False),
+    "at h: the norm is missing on the way back; behind the gain you are at xhat, and branch goes "
+    "on to h.": norm_forgotten(gain=True),
+    "branch gets h, the row in front of the norm: it makes xhat of it itself.": (
+        branch_from(lambda w, xhat: xhat)
+    ),
+    "branch gets h, the row in front of the norm, and not w xhat.": (
+        branch_from(lambda w, xhat: w * xhat)
     ),
     "norm_gradient is not used: the lesson puts the published line in its place.": (
         with_the_right_norm
@@ -345,6 +415,9 @@ def one_line(dy, weight, xhat, r):
 COLLECTED = {
     "the gain stands before the whole bracket, which only gain 1 hides: w_i belongs to the first "
     "term, w_j under the sum.": lambda dy, w, h, r: w * (dy - h * mean(w * dy * h)) / r,
+    "the gain stands there twice, before the bracket and in it.": (
+        lambda dy, w, h, r: w * (w * dy - h * mean(w * dy * h)) / r
+    ),
     "w_i stands before the bracket, and no gain under the sum: a small step of x goes forward so. "
     "Going back, entry i collects from all outputs j, and each has its own w_j.": (
         lambda dy, w, h, r: w * (dy - h * mean(dy * h)) / r
@@ -484,19 +557,21 @@ def entry(student) -> None:
 # Exercise 5: which way?
 
 WAYS = ("graph", "components", "perturbation")
-RIGHT_WAYS = ("perturbation", "graph", "components")
+RIGHT_WAYS = ("perturbation", "graph", "components", "graph")
+WIDTH = 4096  # of the rows in case d
 WHY = (
     "a: you ask what a step of some size changes, and how much the first order leaves out.",
     "b: go back box by box, and compare what arrives at each; no matrix is built.",
     "c: you ask for single entries of the matrix, the diagonal ones.",
+    f"d: go back box by box; by components the norm alone is a matrix of {WIDTH} times {WIDTH}.",
 )
 
 
-@exercise("Exercise 5 (which way?)")
+@exercise("Exercise 5 (which way?)", f"rows of {WIDTH} numbers")
 def ways(student) -> None:
-    """student: the way for each of the three cases a, b, c."""
+    """student: the way for each of the four cases a, b, c, d."""
     for case, chosen, right, why in zip(
-        "abc", parts(student, "a", "b", "c"), RIGHT_WAYS, WHY, strict=True
+        "abcd", parts(student, *"abcd"), RIGHT_WAYS, WHY, strict=True
     ):
         if chosen not in WAYS:
             raise Slip(f"{case} is {chosen!r}, expected one of {', '.join(WAYS)}.")
@@ -532,18 +607,20 @@ def winning(student, descend: Callable) -> str:
         raise Slip(f"{len(gain)} gains, expected 8: one for each number of a row.")
     if (gain == 0).any():
         raise Slip("a gain is 0: that number of a row never comes out.")
-    right, wrong = (
-        _arrived(descend, gradient, gain) for gradient in (right_gradient, published_line)
-    )
+    right, kept = _arrived(descend, right_gradient, gain)
+    wrong, grown = _arrived(descend, published_line, gain)
     counts = f"the right gradient brings {right} of {ROWS} rows, the published line {wrong}"
     if wrong < right + AHEAD:
         raise Slip(f"{counts}. {_why_not(gain, right, wrong)}")
-    return counts
+    lengths = f"Their rows end {kept:.1f} and {grown:.1f} times as long as they began"
+    return f"{counts}. {lengths}: does your sentence say why, and why that helps?"
 
 
-def _arrived(descend: Callable, gradient: Callable, gain: torch.Tensor) -> int:
-    losses, _ = descend(gradient, gain)
-    return int((losses[-1] < 0.01).sum())
+def _arrived(descend: Callable, gradient: Callable, gain: torch.Tensor) -> tuple[int, float]:
+    """How many rows arrive, and how long a row ends, compared with its start."""
+    losses, lengths = descend(gradient, gain)
+    grown = (lengths[-1] / lengths[0]).median().item()
+    return int((losses[-1] < 0.01).sum()), grown
 
 
 def _why_not(gain: torch.Tensor, right: int, wrong: int) -> str:

@@ -45,6 +45,17 @@ def at_x(formula):
     return answer
 
 
+def with_dx(formula):
+    """g and dr are right; dx is the formula, of dy, w, xhat and r."""
+
+    def answer(dy, x, weight, eps_value):
+        g, dr, _ = SOLVED["my_walk"](dy, x, weight, eps_value)
+        size = rms(x, eps_value)
+        return g, dr, formula(dy, weight, x / size, size)
+
+    return answer
+
+
 def of_width(width):
     """An answer that takes D from somewhere else."""
 
@@ -153,6 +164,29 @@ WALK = {
         ),
         "with another eps",
     ),
+    "the published line without eps": (
+        lambda dy, x, w, e: (
+            *SOLVED["my_walk"](dy, x, w, e)[:2],
+            published_line(dy, x, w, 0.0)[2],
+        ),
+        "that is the published line, and without eps",
+    ),
+    "the published line, no gain in the sum": (
+        with_dx(lambda dy, w, h, s: w * (dy - h * mean(dy * h)) / s),
+        "not under the sum",
+    ),
+    "no gain in path 2": (
+        with_dx(lambda dy, w, h, s: (w * dy - h * mean(dy * h)) / s),
+        "the gain is missing in path 2",
+    ),
+    "gain twice": (
+        with_dx(lambda dy, w, h, s: w * (w * dy - h * mean(w * dy * h)) / s),
+        "stands there twice",
+    ),
+    "no x in path 2": (
+        at_x(lambda g, dr, x, s: g / s + dr / (x.shape[-1] * s)),
+        "yours is without x",
+    ),
     "no eps": (lambda dy, x, w, e: SOLVED["my_walk"](dy, x, w, 0.0), "eps is missing"),
     "autograd": (by_autograd, "without autograd"),
     "dx alone": (lambda dy, x, w, e: dy, "expected a tuple (g, dr, dx)"),
@@ -176,6 +210,10 @@ COLLECTED = {
     "not transposed": (
         lambda dy, w, h, s: w * (dy - h * mean(dy * h)) / s,
         "no gain under the sum",
+    ),
+    "gain twice": (
+        lambda dy, w, h, s: w * (w * dy - h * mean(w * dy * h)) / s,
+        "before the bracket and in it",
     ),
     "no gain in the sum": (lambda dy, w, h, s: (w * dy - h * mean(dy * h)) / s, "under the sum"),
     "no gain": (lambda dy, w, h, s: (dy - h * mean(dy * h)) / s, "what reaches xhat is w dy"),
@@ -263,6 +301,27 @@ def mask_behind(dh, h, w, W, norm_gradient):
     return dh + below * ((w * xhat) @ W > 0), dw, dW
 
 
+def norm_forgotten(gain):
+    def answer(dh, h, w, W, norm_gradient):
+        xhat, _ = SOLVED["normalized"](h)
+        dz = dh * ((w * xhat) @ W > 0)
+        dy = dz @ W.mT
+        dW = (w * xhat).mT @ dz
+        return dh + (w * dy if gain else dy), (dy * xhat).sum(-2, keepdim=True), dW
+
+    return answer
+
+
+def branch_from(row):
+    def answer(dh, h, w, W, norm_gradient):
+        xhat, _ = SOLVED["normalized"](h)
+        dz = dh * ((w * xhat) @ W > 0)
+        below, dw, dW = SOLVED["branch"](dz, row(w, xhat), w, W, norm_gradient)
+        return dh + below, dw, dW
+
+    return answer
+
+
 def h_handed_down(dh, h, w, W, norm_gradient):
     at_h, dw, dW = SOLVED["my_block"](dh, h, w, W, norm_gradient)
     return at_h - dh + h, dw, dW
@@ -305,6 +364,13 @@ BLOCK = {
         lambda *a: (lambda at_h, dw, dW: (at_h, dW, dw))(*SOLVED["my_block"](*a)),
         "the order is h, w, W",
     ),
+    "no norm on the way back": (
+        norm_forgotten(gain=False),
+        "leaves the matrix is the gradient at y",
+    ),
+    "the gain alone": (norm_forgotten(gain=True), "behind the gain you are at xhat"),
+    "branch of xhat": (branch_from(lambda w, xhat: xhat), "it makes xhat of it itself"),
+    "branch of w xhat": (branch_from(lambda w, xhat: w * xhat), "and not w xhat"),
     "its own norm": (by_my_walk, "norm_gradient is not used"),
     "autograd": (block_by_autograd, "without autograd"),
     "dh alone": (lambda dh, h, w, W, n: dh, "expected a tuple"),
@@ -330,11 +396,12 @@ ENTRY = {
 # Exercise 5
 
 WAYS = {
-    "a": (("graph", "graph", "components"), "a: you ask what a step"),
-    "b": (("perturbation", "components", "components"), "b: go back box by box"),
-    "c": (("perturbation", "graph", "graph"), "c: you ask for single entries"),
-    "unknown": (("perturbation", "graph", "jacobian"), "c is 'jacobian', expected one of"),
-    "two": (("perturbation", "graph"), "expected a tuple (a, b, c)"),
+    "a": (("graph", "graph", "components", "graph"), "a: you ask what a step"),
+    "b": (("perturbation", "components", "components", "graph"), "b: go back box by box"),
+    "c": (("perturbation", "graph", "graph", "graph"), "c: you ask for single entries"),
+    "d": (("perturbation", "graph", "components", "components"), "d: go back box by box; by comp"),
+    "unknown": (("perturbation", "graph", "jacobian", "graph"), "c is 'jacobian', expected one of"),
+    "three": (("perturbation", "graph", "components"), "expected a tuple (a, b, c, d)"),
     "one word": ("graph", "expected a tuple"),
 }
 
@@ -354,7 +421,7 @@ def test_unusual_right_answers_are_right():
     entry = -sympy.Rational(5, 108)
     for given in (entry, float(entry), torch.tensor(float(entry)), Fraction(-5, 108), -0.0463):
         assert check.entry(given).startswith("[ok]")
-    assert check.ways(["perturbation", "graph", "components"]).startswith("[ok]")
+    assert check.ways(["perturbation", "graph", "components", "graph"]).startswith("[ok]")
 
     def where(dh, h, w, W, norm_gradient):
         z = (w * SOLVED["normalized"](h)[0]) @ W
@@ -380,7 +447,8 @@ def test_the_block_that_stands_in_is_autograd_s():
 def test_gains_with_which_the_wrong_line_wins():
     descend = SOLVED["descend"]
     counts = "the right gradient brings 356 of 400 rows, the published line 399"
-    assert check.winning([0.5] * 8, descend).endswith(f": {counts}")
+    verdict = check.winning([0.5] * 8, descend)
+    assert f": {counts}. Their rows end 1.0 and 0.7 times as long" in verdict
     for gains in (torch.full((8,), 0.5), numpy.full(8, -0.5), check.WINNING, [1.5] + [0.4] * 7):
         assert check.winning(gains, descend).startswith("[ok]"), gains
 
