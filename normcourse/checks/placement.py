@@ -54,6 +54,10 @@ PLACE_SLIPS = {
         "output: that is Pre-LN. The norm stands behind the branch.": PLACES["pre"],
         "output: that is the sandwich; here the branch reads x itself.": PLACES["sandwich"],
         "output: there is no norm.": lambda x, F, norm: x + F(x),
+        "output: the shortcut is missing.": lambda x, F, norm: norm(F(x)),
+        "output: the norm stands on the branch alone, and you normalize x + F(x).": (
+            lambda x, F, norm: x + norm(x + F(x))
+        ),
     },
     "sandwich": {
         "sandwich: the norm before the branch is missing.": PLACES["output"],

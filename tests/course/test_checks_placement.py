@@ -51,6 +51,14 @@ PLACES = {
     "post is output": (but(post=RIGHT["output"]), "here it stands on the sum"),
     "output is post": (but(output=RIGHT["post"]), "only the branch is normalized"),
     "output is sandwich": (but(output=RIGHT["sandwich"]), "that is the sandwich"),
+    "output without shortcut": (
+        but(output=lambda x, F, n: n(F(x))),
+        "output: the shortcut is missing",
+    ),
+    "output adds the sum": (
+        but(output=lambda x, F, n: x + n(x + F(x))),
+        "you normalize x + F(x)",
+    ),
     "half a sandwich": (but(sandwich=RIGHT["pre"]), "norm behind the branch is missing"),
     "other half": (but(sandwich=RIGHT["output"]), "norm before the branch is missing"),
     "sandwich on the sum": (
