@@ -87,9 +87,11 @@ def unknown_axes(answer) -> None:
 
 def _axes(name: str, given) -> set[int]:
     listed = (given,) if isinstance(given, int) else given
-    whole = isinstance(listed, tuple | list | set) and all(type(axis) is int for axis in listed)
-    if not whole or not all(-COUNT <= axis < COUNT for axis in listed):
+    if not isinstance(listed, tuple | list | set) or any(type(axis) is not int for axis in listed):
         raise Slip(f"{name}: {describe(given)} is no tuple of axes from 0 to {COUNT - 1}.")
+    strange = [axis for axis in listed if not -COUNT <= axis < COUNT]
+    if strange:
+        raise Slip(f"{name}: the axes are 0 to {COUNT - 1}, and {strange[0]} is none of them.")
     return {axis % COUNT for axis in listed}
 
 
@@ -245,10 +247,14 @@ BLOCK_SLIPS = {
     "A and E are exchanged: A makes gamma, and E makes the gate.": _block_but(
         lambda f, x, h, gamma, beta, gate: x + gamma * f((1 + gate) * h + beta)
     ),
-    "eps is that of F.layer_norm, 1e-5, and not 1e-6.": lambda x, z, branch, A, B, E: (
-        x
-        + (z @ E.T)
-        * branch((1 + z @ A.T) * functional.layer_norm(x, x.shape[-1:], eps=1e-6) + z @ B.T)
+    "B and E are exchanged: B makes beta, and E makes the gate.": _block_but(
+        lambda f, x, h, gamma, beta, gate: x + beta * f((1 + gamma) * h + gate)
+    ),
+    "each row has its own condition; yours takes the mean of all.": (
+        lambda x, z, branch, A, B, E: _block(x, z.mean(0, keepdim=True), branch, A, B, E)
+    ),
+    "each row has its own condition; yours takes the first one for all.": (
+        lambda x, z, branch, A, B, E: _block(x, z[:1], branch, A, B, E)
     ),
     "the statistics are those of each row, not of all rows.": lambda x, z, branch, A, B, E: (
         x + (z @ E.T) * branch((1 + z @ A.T) * functional.layer_norm(x, x.shape) + z @ B.T)
@@ -322,7 +328,7 @@ def _block_case(rows: int, features: int, conditions: int, seed: int) -> dict:
     weight = draw(features, features, seed=seed)
     matrices = [draw(features, conditions, seed=seed + number) for number in (1, 2, 3)]
     return {
-        "x": 1 + 2 * draw(rows, features, seed=seed + 4),
+        "x": 1000 + 2000 * draw(rows, features, seed=seed + 4),  # torch's eps and DiT's do as well
         "z": draw(rows, conditions, seed=seed + 5),
         "branch": lambda rows: torch.sigmoid(rows @ weight) + 0.5,
         **dict(zip("ABE", matrices, strict=True)),

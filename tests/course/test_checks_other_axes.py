@@ -48,7 +48,7 @@ AXES = {
     "one too many": (RIGHT | {"b": (0, 1)}, "layer b: an axis too many"),
     "none": (RIGHT | {"b": ()}, "layer b: no axis at all"),
     "other axes": (RIGHT | {"a": (0, 1)}, "layer a: other axes"),
-    "no such axis": (RIGHT | {"a": (1, 4)}, "layer a: "),
+    "no such axis": (RIGHT | {"a": (1, 4)}, "layer a: the axes are 0 to 3, and 4 is none"),
     "words": (RIGHT | {"a": "1, 3"}, "layer a: "),
     "a list": ([(1, 3), (0,), (1, 2, 3)], "expected {"),
 }
@@ -228,11 +228,17 @@ BLOCK = {
         block(lambda f, x, h, c, b, e: x + c * f((1 + e) * h + b)),
         "E makes the gate",
     ),
-    "the eps of DiT": (
-        lambda x, z, branch, A, B, E: gated(
-            branch, x, F.layer_norm(x, x.shape[-1:], eps=1e-6), z @ A.T, z @ B.T, z @ E.T
-        ),
-        "and not 1e-6",
+    "B and E exchanged": (
+        block(lambda f, x, h, c, b, e: x + b * f((1 + c) * h + e)),
+        "B makes beta",
+    ),
+    "the mean condition": (
+        lambda x, z, branch, A, B, E: by_einsum(x, z.mean(0)[None], branch, A, B, E),
+        "takes the mean of all",
+    ),
+    "the first condition": (
+        lambda x, z, branch, A, B, E: by_einsum(x, z[:1], branch, A, B, E),
+        "takes the first one",
     ),
     "all rows together": (
         lambda x, z, branch, A, B, E: gated(
@@ -265,7 +271,12 @@ def row_by_row(x, z, branch, A, B, E):
     return torch.stack(rows)
 
 
-@pytest.mark.parametrize("answer", [block(gated), by_einsum, row_by_row])
+def with_the_eps_of_dit(x, z, branch, A, B, E):
+    h = F.layer_norm(x, x.shape[-1:], eps=1e-6)
+    return gated(branch, x, h, z @ A.T, z @ B.T, z @ E.T)
+
+
+@pytest.mark.parametrize("answer", [block(gated), by_einsum, row_by_row, with_the_eps_of_dit])
 def test_another_block_is_accepted(answer):
     assert check.adaptive_block(answer).startswith("[ok]")
 
