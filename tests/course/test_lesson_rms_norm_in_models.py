@@ -24,7 +24,8 @@ def test_the_bare_exchange_costs_most_where_the_net_is_narrow(width, steps, cost
 @pytest.mark.slow  # the lesson counts at the widths 64 and 256
 @pytest.mark.parametrize("width", [32, 64, 128, 256])
 def test_hadamards_matrix_bears_a_larger_outlier_than_a_random_rotation(width):
-    lesson = run_cells("03a_rms_norm_in_models.ipynb", "setup", "predict-03-answer", "turn-run")
+    cells = ("setup", "predict-03", "predict-03-answer", "turn-run")
+    lesson = run_cells("03a_rms_norm_in_models.ipynb", *cells)
     gains = {}
     for roots in (4, 8, 16, 24):
         outlier = roots * width**0.5
