@@ -49,6 +49,7 @@ def steepest(student) -> None:
         "the 2 stands outside of the root: 1 / (2 sqrt(eps)).": lambda eps: (2 * eps) ** -0.5,
         "1/4 halves twice: at equal samples xhat is 0, "
         "and the last term of the bracket vanishes.": (lambda eps: 0.25 * eps**-0.5),
+        "the half divides: at equal samples the bracket is 1 - 1/2.": lambda eps: 2 * eps**-0.5,
         "the variance at the steepest point is 0, not eps: the samples are equal.": (
             lambda eps: eps / (2 * (2 * eps) ** 1.5)
         ),
@@ -187,7 +188,19 @@ def _columns_scaled(weight, bias, mean, var, gain, shift, eps):
     return weight * scale, new_bias
 
 
+def _transposed(weight, bias, *rest):
+    new_weight, new_bias = _fold(weight, bias, *rest)
+    return new_weight.T, new_bias
+
+
+def _bias_without_gain(weight, bias, mean, var, gain, shift, eps):
+    new_weight, _ = _fold(weight, bias, mean, var, gain, shift, eps)
+    return new_weight, (bias - mean) / torch.sqrt(var + eps) + shift
+
+
 FOLD_SLIPS = {
+    "the weight stays (outputs, inputs); yours is transposed.": _transposed,
+    "the gain is missing in the bias: it scales bias - mean, too.": _bias_without_gain,
     "the factor belongs to the outputs, which are the ROWS of the weight: "
     "reshape it to (outputs, 1).": _columns_scaled,
     "the weight is not scaled: each of its rows is multiplied by gain / s.": (

@@ -56,6 +56,14 @@ def _x_for_xhat(dy, x, weight, eps, dim):
     return gradient(dy, x, weight, eps, dim, bracket=lambda g, h, m: g - m(g) - x * m(g * x))
 
 
+def _deviations_for_xhat(dy, x, weight, eps, dim):
+    def bracket(g, h, m):
+        deviations = x - m(x)
+        return g - m(g) - deviations * m(g * deviations)
+
+    return gradient(dy, x, weight, eps, dim, bracket=bracket)
+
+
 def _gain_outside(dy, x, weight, eps, dim):
     return weight * gradient(dy, x, torch.ones_like(weight), eps, dim)
 
@@ -88,11 +96,15 @@ BRACKETS: dict[str, Callable] = {  # what a check says: the dx that earns it
         changed(bracket=lambda g, h, m: g - m(g) - m(g * h))
     ),
     "the last term needs xhat in both places, not x.": _x_for_xhat,
+    "the last term needs xhat in both places; yours are not yet divided by s.": (
+        _deviations_for_xhat
+    ),
     "sums where means belong: divide both by the count.": _with_sums(True, True),
     "the first mean is a sum in yours: subtract the MEAN of g.": _with_sums(True, False),
     "the second mean is a sum in yours: xhat times the MEAN of g xhat.": _with_sums(False, True),
     "divide by the standard deviation s, not by the variance.": changed(power=2),
     "1/s is missing before the bracket: it is not divided by s.": changed(power=0),
+    "multiply or divide? 1/s stands before the bracket.": changed(power=-1),
     "s is the root of the variance plus eps; yours is without the root.": changed(
         s=lambda v, n, eps: v + eps
     ),

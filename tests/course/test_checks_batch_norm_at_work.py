@@ -121,6 +121,14 @@ GRADIENT = {
         gradient(lambda d, x, w, g, h, s: (g - g.mean(0) - x * (g * x).mean(0)) / s),
         "xhat in both places",
     ),
+    "deviations for xhat": (
+        gradient(lambda d, x, w, g, h, s: (g - g.mean(0) - s**2 * xhat_part(g, h)) / s),
+        "not yet divided by s",
+    ),
+    "times s": (
+        gradient(lambda d, x, w, g, h, s: s * (g - g.mean(0) - xhat_part(g, h))),
+        "multiply or divide",
+    ),
     "signs": (
         gradient(lambda d, x, w, g, h, s: (g + g.mean(0) + xhat_part(g, h)) / s),
         "the signs: what comes through the statistics",
@@ -156,6 +164,7 @@ SLOPE = {
     "zero": (lambda eps: 0.0, "Look where they are equal"),
     "two inside": (lambda eps: 1 / (2 * eps) ** 0.5, "outside of the root"),
     "quarter": (lambda eps: 1 / (4 * eps**0.5), "halves twice"),
+    "times two": (lambda eps: 2 / eps**0.5, "the half divides"),
     "one eps": (lambda eps: 0.5 / 1e-5**0.5, "eps is the argument"),
     "other sample": (lambda eps: -1 / (2 * eps**0.5), "in the OTHER sample"),
 }
@@ -202,6 +211,17 @@ FOLD = {
     "no gain": (folded(lambda v, gain, eps: 1 / torch.sqrt(v + eps)), "the gain is missing"),
     "no eps": (folded(lambda v, gain, eps: gain / torch.sqrt(v)), "eps is missing"),
     "eps outside": (folded(lambda v, gain, eps: gain / (torch.sqrt(v) + eps)), "inside the root"),
+    "transposed": (
+        lambda weight, *rest: (folded()(weight, *rest)[0].T, folded()(weight, *rest)[1]),
+        "yours is transposed",
+    ),
+    "no gain in the bias": (
+        lambda w, b, m, v, gain, shift, eps: (
+            folded()(w, b, m, v, gain, shift, eps)[0],
+            (b - m) / torch.sqrt(v + eps) + shift,
+        ),
+        "the gain is missing in the bias",
+    ),
     "weight alone": (lambda weight, *rest: weight, "expected a tuple"),
 }
 
