@@ -253,17 +253,23 @@ def repaired(student) -> None:
         if factor < 100
         else "the factor per layer is over 100"
     )
+    if factor > MOST:
+        raise Slip(
+            f"{size}: at 0 the slope A B / 4 is {steepest:.2f}, "
+            "which is too steep for these weights."
+        )
     if abs(steepest) < LEAST:
         raise Slip(
             f"{size}: the steepest slope, A B / 4, is {steepest:.2f}; a gradient needs about 1."
         )
-    if abs(a / 2 + c) > 0.1 * abs(a):
+    if abs(a / 2 + c) > 0.01 * abs(a):
         raise Slip(
             f"{size}: at x = 0 the curve is {a / 2 + c:.2f}. Its outputs are not centred, "
             "so the next inputs lie far from 0, where it is flat: choose C so that it is 0 there."
         )
     raise Slip(
-        f"{size}: at 0 the slope A B / 4 is {steepest:.2f}, which is too steep for these weights."
+        f"{size}: at 0 the slope A B / 4 is {steepest:.2f}, and it is smaller where inputs lie. "
+        "Make it a little steeper."
     )
 
 

@@ -6,11 +6,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from normcourse import training
-from tests.course.lesson_tables import OWN, each
+from normcourse import measures, training
+from normcourse.checks import saturation
+from tests.course.lesson_tables import OWN, each, run_cells
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
+LESSON = "00a_saturation.ipynb"
 KINDS = {
     OWN: {},
     "half the width": {"width": 32},
@@ -76,6 +78,32 @@ def test_eight_layers_of_sigmoids_learn_nothing(data, kind):
 @pytest.mark.parametrize("kind", each(DEEPER))
 def test_the_repaired_curve_learns(data, kind):
     assert accuracies(data, both, **DEEPER[kind]).min() > 0.7
+
+
+@pytest.mark.slow
+def test_a_factor_near_1_is_no_guarantee(data):
+    numbers = (0.01, 400, -0.005)
+    assert saturation.repaired(numbers).startswith("[ok]")
+    assert accuracies(data, partial(Moved, *numbers)).max() < 0.2
+
+
+def test_the_factor_is_predicted_from_the_size_behind_the_first_weights():
+    lesson = run_cells(LESSON, "setup", "mean-field", "decay-lengths")
+    tanh = measures.ACTIVATIONS["tanh"]
+    predicted = lesson["factors_by_layer"](*tanh, 4, 10).log().mean().exp()
+    lengths = [lesson["gradient_lengths"](tanh.function, 4, seed, depth=10) for seed in range(5)]
+    measured = torch.tensor([measures.decay_rate(one) for one in lengths]).log().mean().exp()
+    assert abs(measured / predicted - 1) < 0.02  # from the size 1 it is 5 % off
+
+
+@pytest.mark.slow
+def test_a_learned_swish_is_behind_one_fixed_at_2_in_20_more_starts():
+    run = run_cells(LESSON, "setup", "failure-net", "swish-net")["swish_run"]
+    seeds = range(5, 25)
+    behind = [run(1.0, True, seed)[0] - run(2.0, False, seed)[0] for seed in seeds]
+    difference = torch.tensor(behind)
+    half = 2.093 * difference.std() / 20**0.5  # 95 % t-interval of twenty differences
+    assert difference.mean() + half < 0
 
 
 @pytest.mark.slow
