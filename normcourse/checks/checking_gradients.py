@@ -36,9 +36,8 @@ def _backward(dy, x, w, eps, gain_outside=False, square=False, numerator=False, 
 
 
 PLANTED: dict[str, Callable] = {
-    "gain_outside: your gains are near 1, or the mean of g xhat is near 0 in your rows": partial(
-        _backward, gain_outside=True
-    ),
+    "gain_outside: your gains are near 1, the mean of g xhat is near 0 in your rows, or your eps "
+    "drowns their squares": partial(_backward, gain_outside=True),
     "no_eps: your eps is too small beside the squares of your rows": lambda dy, x, w, eps: (
         _backward(dy, x, w, 0.0)
     ),
@@ -150,6 +149,9 @@ FUNCTION = {
     "dx: the second term holds xhat, not x.": _pair(
         dx=lambda dy, g, h, r, w: (g - h * r * mean(g * h * r)) / r
     ),
+    "dx: the second term holds xhat twice; one of yours is x.": _pair(
+        dx=lambda dy, g, h, r, w: (g - h * r * mean(g * h)) / r
+    ),
     "dx: eps is missing on the way back.": _replaced(
         lambda dy, x, w, eps: (
             _backward(dy, x, w, 0.0)[0],
@@ -238,6 +240,8 @@ ALONG = {
         EPSILON / R**4
     ),
     "that is the part that is taken away; asked is what is left.": (R**2 - EPSILON) / R**3,
+    "that is the mean of xhat^2; asked is what J makes of xhat.": 1 - EPSILON / R**2,
+    "it is divided by r^3, not multiplied by r: r is large for a long row.": EPSILON * R,
     "that is across; along xhat the second term takes nearly all.": 1 / R,
     "the mean of xhat^2 is (r^2 - eps) / r^2, not r^2 - eps.": (1 - R**2 + EPSILON) / R,
     "the mean of x^2 is r^2 - eps, not r^2 + eps: eps is a part of r^2.": -EPSILON / R**3,
@@ -288,6 +292,9 @@ STEP = {
     "one power too many: the square of the size is enough.": with_factor(lambda x: size(x) ** 3),
     "the wrong way round: a longer row needs a longer step.": with_factor(lambda x: size(x) ** -2),
     "the wrong way round, and one power too few.": with_factor(lambda x: 1 / size(x)),
+    "an eps too many: short rows would make a step that is too long.": (
+        with_factor(lambda x: mean(x.square()) + 1e-5)
+    ),
     "D is missing: for a root mean square of 1 that is D times the plain step.": (
         with_factor(lambda x: x.square().sum(-1, keepdim=True))
     ),

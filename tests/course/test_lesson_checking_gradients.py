@@ -1,11 +1,15 @@
 """The table "How sure is this?" of lesson 04a: each kind is varied alone."""
 
+from collections.abc import Callable
+from inspect import signature
+
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import gradcheck
 
 from normcourse import draw, training
-from normlib import gradients
+from normlib import functional, gradients
 from tests.course.lesson_tables import OWN, each, run_cells
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
@@ -50,6 +54,13 @@ def test_a_revealing_case_catches_all_and_never_the_right_one(lesson, width, eps
         assert caught(lesson, revealing(seed, width, eps)) == wrong
 
 
+@pytest.mark.parametrize("factor", each([0.01, 0.1, 10, 100], quick=100))
+def test_a_large_eps_serves_rows_of_other_sizes(lesson, factor):
+    for seed in range(100, 140, 2):
+        dy, x, w, eps = revealing(seed, 4, 0.3)
+        assert len(caught(lesson, (dy, factor * x, w, eps))) == 5
+
+
 def test_float32_catches_all_with_a_large_eps(lesson):
     for seed in range(100, 140, 2):
         case = lesson["in_float32"](revealing(seed, 4, 0.3))
@@ -74,6 +85,42 @@ def test_what_counts_is_the_size_of_the_rows(lesson):
     assert (small, large) == (20, 0)
     for seed in range(100, 140, 2):  # a step in proportion to the rows accuses nobody
         assert "right" not in caught(lesson, scaled(seed, 0.01), h=1e-7)
+
+
+class Planted(torch.autograd.Function):
+    """RMSNorm whose gradients come from one of the lesson's suspects."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, eps: float, suspect: Callable) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.eps = eps
+        ctx.suspect = suspect
+        return functional.rms_norm(x, weight.shape, weight, eps)
+
+    @staticmethod
+    def backward(ctx, dy: Tensor) -> tuple:
+        dx, dw = ctx.suspect(dy, *ctx.saved_tensors, ctx.eps)
+        return dx, dw, None, None
+
+
+@pytest.mark.parametrize(
+    ("strict", "missed"), [({}, ["no_eps"]), ({"atol": 1e-8, "rtol": 1e-8}, [])]
+)
+def test_gradcheck_lets_a_small_lost_eps_pass_unless_it_is_strict(lesson, strict, missed):
+    for seed in range(100, 140, 2):
+        _, x, w, eps = revealing(seed, 4, 1e-6)
+        leaves = (x.requires_grad_(), w.requires_grad_())
+        passed = [
+            suspect.__name__
+            for suspect in lesson["SUSPECTS"]
+            if gradcheck(Planted.apply, (*leaves, eps, suspect), raise_exception=False, **strict)
+        ]
+        assert passed == ["right", *missed, "no_sum"]  # torch sums a gradient that is too large
+
+
+def test_gradcheck_s_own_tolerances_are_those_of_the_page():
+    options = signature(gradcheck).parameters
+    assert (options["atol"].default, options["rtol"].default) == (1e-5, 1e-3)
 
 
 class Published(torch.autograd.Function):
@@ -132,8 +179,41 @@ def test_at_gain_4_the_wrong_gradient_costs_digits(data, kind):
     assert wrong.mean() < right.mean() - 15
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_at_gain_4_some_nets_collapse_and_others_lose_less(data, seed):
+    right = named(data, False, 4.0, seed=seed)
+    wrong = named(data, True, 4.0, seed=seed)
+    assert wrong.min() < 200
+    assert 300 < wrong.max() < 365 < right.min()
+    slow_right = named(data, False, 4.0, seed=seed, lr=0.01)
+    slow_wrong = named(data, True, 4.0, seed=seed, lr=0.01)
+    assert slow_wrong.min() < slow_right.min()
+    assert slow_right.min() > 300
+
+
+@pytest.mark.slow
+def test_a_small_rate_does_not_lift_the_worst_net_in_each_draw(data):
+    worst = [named(data, True, 4.0, seed=seed, lr=0.01).min() for seed in range(5)]
+    lifted = sum(digits > 200 for digits in worst)
+    assert 0 < lifted < 5
+
+
 @pytest.mark.parametrize("kind", each([OWN, "rate 0.01", "rate 0.3", "half the width"]))
 def test_at_gain_1_it_hardly_does(data, kind):
     right = named(data, False, 1.0, **KINDS[kind])
     wrong = named(data, True, 1.0, **KINDS[kind])
     assert (wrong.mean() - right.mean()).abs() < 10
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """The lesson's count of the rows that arrive."""
+    cells = ("setup", "failure-suspects", "stall-descent", ("sure-run", "print("))
+    return run_cells("04a_checking_gradients.ipynb", *cells)
+
+
+@pytest.mark.slow
+def test_adam_brings_other_rows_of_all_three_lengths_home_in_4000_steps(counts, monkeypatch):
+    monkeypatch.setitem(counts, "draw", lambda *shape, seed: draw(*shape, seed=seed + 100))
+    assert counts["counts"](8, counts["adam"], 2.0, 4000) == [400, 400, 400]
