@@ -107,7 +107,7 @@ class Planted(torch.autograd.Function):
     ("strict", "missed"), [({}, ["no_eps"]), ({"atol": 1e-8, "rtol": 1e-8}, [])]
 )
 def test_gradcheck_lets_a_small_lost_eps_pass_unless_it_is_strict(lesson, strict, missed):
-    for seed in range(100, 140, 2):
+    for seed in (100, 102, 104):
         _, x, w, eps = revealing(seed, 4, 1e-6)
         leaves = (x.requires_grad_(), w.requires_grad_())
         passed = [
