@@ -26,6 +26,7 @@ WRONG_GAINS = {
     "alpha upside down": (lambda w, rho, alpha: w * alpha / rho, "alpha upside down"),
     "rho upside down": (lambda w, rho, alpha: w * rho / alpha, "rho upside down"),
     "both": (lambda w, rho, alpha: w * rho * alpha, "both upside down"),
+    "all of it": (lambda w, rho, alpha: rho * alpha / w, "the fraction is upside down"),
     "no rho": (lambda w, rho, alpha: w / alpha, "rho is missing"),
     "no trained gain": (lambda w, rho, alpha: torch.ones(len(w)).double() / rho / alpha, "left"),
     "as it starts": (lambda w, rho, alpha: w, "of the opening"),
@@ -82,6 +83,7 @@ WRONG_SEPARATIONS = {
     "no D": (1 / (1 - y**2), INTEGRAL, "divided by D in"),
     "root of D": (1 / (1 - y**2 / 8), INTEGRAL, "not by its root"),
     "one fraction": (4 / (8 - y), INTEGRAL, "add the one"),
+    "fractions subtracted": (4 / (8 - y) - 4 / (8 + y), INTEGRAL, "are added"),
     "numerators of 8": (8 / (8 - y) + 8 / (8 + y), INTEGRAL, "each of the two numerators"),
     "A of 1/16 in g": (
         sympy.Rational(1, 16) / (8 - y) + sympy.Rational(1, 16) / (8 + y),
@@ -161,6 +163,17 @@ def measured_on_the_test(net, i, new):
     return surgery.replace(net, layers.RMSNorm, in_its_place)[0]
 
 
+def compared_with_the_net(net, i, new):
+    copied = copy.deepcopy(net)
+    read = training.rows_read(net, training.digits().train_x[:100])
+    chosen = list(read)[i]
+
+    def in_its_place(norm):
+        return new(norm, read[norm]) if norm is chosen else norm
+
+    return surgery.replace(copied, layers.RMSNorm, in_its_place)[0]
+
+
 def without_the_others(net, i, new):
     net = copy.deepcopy(net)
     read = training.rows_read(net, training.digits().train_x[:100])
@@ -190,6 +203,7 @@ def by_names(net, i, new):
 WRONG_ONLY = {
     "all": (partial(only, at=lambda i: range(SMALL)), "all norms were exchanged"),
     "none": (lambda net, i, new: copy.deepcopy(net), "no norm was exchanged"),
+    "norms of the net": (compared_with_the_net, "read the rows from the copy"),
     "all but one": (
         partial(only, at=lambda i: [place for place in range(SMALL) if place != i]),
         "the other way round",
