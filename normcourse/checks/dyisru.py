@@ -18,11 +18,11 @@ from normlib import gradients
     "Exercise 1 (the exact c)",
     r"\varepsilon = 0",
     r"y_{i} = \sqrt{D} x_{i}/\sqrt{x_{i}^{2} + c_{i}}",
-    r"(3 \cdot 10^{9}, 3, 0)",
-    "first constant is 9",
 )
-def true_c(student) -> None:
+def true_c(student) -> str | None:
     """student(x) -> (..., D), the sum of the squares of the others.
+
+    What is right for common rows and not beside a giant is accepted, and told so.
 
     [EQ-DYISRU-EXACT]
     """
@@ -35,11 +35,12 @@ def true_c(student) -> None:
                 "a sum without keepdim=True loses its axis: each row's sum needs shape (..., 1)."
             )
     calls(student, _others, *cases, slips=CONSTANTS, what="c")
-    if not is_value(call(student, x=LARGE), _others(LARGE)):
-        raise Slip(
-            "right, but beside 3e9 the 9 is rounded away in the sum, and no subtraction brings it "
-            "back: leave the own square out before you add."
-        )
+    if is_value(call(student, x=LARGE), _others(LARGE)):
+        return None
+    return (
+        "in the row (3e9, 3, 0) it loses the 9. The sum rounds it away, and no subtraction brings "
+        "it back; who leaves the own square out before adding keeps it"
+    )
 
 
 LARGE = torch.tensor([[3e9, 3.0, 0.0], [2.0, -5e12, 1.0]], dtype=torch.float64)
@@ -85,6 +86,10 @@ CONSTANTS = {
     ),
     "c is a sum for each row: sum over the last axis alone.": lambda x: (
         x.square().sum() - x.square()
+    ),
+    "the own part of the sum is x^2, not |x|.": lambda x: _total(x) - x.abs(),
+    "the others stand on both sides: you add those up to the own place.": lambda x: (
+        x.square().cumsum(-1) - x.square()
     ),
     "the own part of the sum is x^2, not x.": lambda x: _total(x) - x,
     "the total is the sum of the squares, not D.": lambda x: x.shape[-1] - x.square(),
@@ -207,6 +212,12 @@ DLOG = {
     "log_c has shape (1,), and so has its gradient.": lambda dy, x, c, s: (
         _by_c(dy, x, c, s) * c
     ).sum(),
+    "x enters once: the derivative of x (x^2 + c)^(-1/2) in c keeps x, not x^2.": (
+        lambda dy, x, c, s: _sum(_by_c(dy, x, c, s) * x) * c
+    ),
+    "the exponent is 3/2, not 5/2.": lambda dy, x, c, s: (
+        -_sum(dy * s * x / _power(x, c, 2.5)) / 2 * c
+    ),
     "x is missing: the derivative of x (x^2 + c)^(-1/2) in c keeps x.": lambda dy, x, c, s: (
         _sum(_by_c(dy, x, c, s) / x) * c
     ),
@@ -271,6 +282,13 @@ WHOLES = {
     "that is the slope itself; the curve is its integral.": lambda x, d, c: (
         (d * c) ** 0.5 / (x.square() + c)
     ),
+    "8 is the root of 64 on the page; take the d and the c that are given.": lambda x, d, c: (
+        8 * torch.atan(x / 8)
+    ),
+    "d and c have changed places: sqrt(D) stands in front, sqrt(c) under x.": lambda x, d, c: (
+        c**0.5 * torch.atan(x / d**0.5)
+    ),
+    "half of it: the arctangent's slope at 0 is 1.": lambda x, d, c: _whole(x, d, c) / 2,
     "the factor sqrt(D) is missing.": lambda x, d, c: torch.atan(x / c**0.5),
     "the factor is sqrt(D), not D.": lambda x, d, c: d * torch.atan(x / c**0.5),
     "the chain rule brings 1/sqrt(c): the factor in front is sqrt(D), not sqrt(D c).": (

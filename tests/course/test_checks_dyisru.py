@@ -69,11 +69,8 @@ CONSTANTS = {
     "eps": (lambda x: others(x) + 1e-5 * x.shape[-1], "leave D eps out"),
     "small eps": (lambda x: others(x) + 1e-6 * x.shape[-1], "D * 1e-6"),
     "in place": (c_in_place, "changed in place"),
-    "taken off the sum": (lambda x: total(x) - x.square(), "no subtraction brings it back"),
-    "taken off D mean squares": (
-        lambda x: x.shape[-1] * x.square().mean(-1, keepdim=True) - x.square(),
-        "no subtraction brings it back",
-    ),
+    "total less the size": (lambda x: total(x) - x.abs(), "not |x|"),
+    "up to it": (lambda x: x.square().cumsum(-1) - x.square(), "on both sides"),
     "in float32": (
         lambda x: others(x.float()).to(x.dtype),
         "float32's rounding",
@@ -237,6 +234,9 @@ def integral_of_the_whole(x, d, c):
 
 WHOLES = {
     "slope": (lambda x, d, c: (d * c) ** 0.5 / (x * x + c), "the slope itself"),
+    "the page's numbers": (lambda x, d, c: 8 * torch.atan(x / 8), "the root of 64 on the page"),
+    "changed places": (lambda x, d, c: c**0.5 * torch.atan(x / d**0.5), "have changed places"),
+    "half": (of_root(torch.atan, lambda d, c: d**0.5 / 2), "half of it"),
     "no root of D": (of_root(torch.atan, lambda d, c: 1.0), "sqrt(D) is missing"),
     "D": (of_root(torch.atan, lambda d, c: d), "not D."),
     "no chain rule": (of_root(torch.atan, lambda d, c: (d * c) ** 0.5), "not sqrt(D c)"),
@@ -326,6 +326,19 @@ def by_matrix(x):
 )
 def test_any_sum_of_the_others_will_do(constants):
     assert check.true_c(constants).startswith("[ok]")
+
+
+@pytest.mark.parametrize(
+    "constants",
+    [
+        lambda x: total(x) - x.square(),
+        lambda x: x.shape[-1] * x.square().mean(-1, keepdim=True) - x.square(),
+    ],
+)
+def test_what_is_rounded_away_beside_a_giant_is_told_and_accepted(constants):
+    verdict = check.true_c(constants)
+    assert verdict.startswith("[ok]") and "no subtraction brings it back" in verdict
+    assert check.true_c(others) == "[ok] Exercise 1 (the exact c)"
 
 
 def by_chain(dy, x, log_c, scale):

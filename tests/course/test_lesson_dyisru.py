@@ -39,6 +39,19 @@ def test_with_the_slope_of_its_own_row_dyt_hands_back_more_than_rms_norm():
         assert of_dyt > 1.5 * page["column_of_rms_norm"](outlier).norm()
 
 
+def test_the_slope_is_a_larger_part_where_the_gradients_have_a_part_in_common():
+    page = run_cells("06_dyisru.ipynb", "setup", "failure-run")
+    column = page["column_of_rms_norm"](torch.tensor(100.0))
+    correlations = []
+    for common in (0.0, 0.5):
+        covariance = (1 - common) * torch.eye(64) + common
+        with_the_first = covariance[0] @ column
+        correlations.append(with_the_first / (column @ covariance @ column).sqrt())
+    independent, sharing = correlations
+    torch.testing.assert_close(independent, column[0] / column.norm())
+    assert sharing > 6 * independent
+
+
 def test_a_zigzag_has_the_output_and_the_whole_size():
     """Its slope is plus or minus the whole, and turns where it leaves RMSNorm's curve."""
     x = torch.linspace(0, 210, 420_001)
@@ -87,7 +100,8 @@ def test_what_a_wrong_constant_costs_five_nets(lesson, kind):
     wrong["half the line"] = partial(lesson["line"], times=0.5)
     lost = dict.fromkeys(wrong, 0)
     for seed in range(5):
-        net = training.transformer(layers.RMSNorm, depth=2, width=width, seed=seed)
+        rms_norm = partial(layers.RMSNorm, eps=1e-5)
+        net = training.transformer(rms_norm, depth=2, width=width, seed=seed)
         adam = {"optimizer": "adam", "lr": rate, "warmup": 10, "batch_size": 32}
         training.train(net, data, steps=80, seed=seed, **adam)
         of_norm = round(400 * training.accuracy(net, data.test_x, data.test_y))
