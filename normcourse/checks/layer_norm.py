@@ -496,6 +496,8 @@ ROW_GRADIENT_SLIPS = {
 TRAINED = {"depth": 30, "steps": 400, "batch_size": 1}
 RATE = 0.003
 EITHER_WAY = 10  # the factor by which the rates have to lie below and above RATE
+APART = 10  # the largest factor between a rate and the next one
+FEWEST = 3  # rates: two ends are no search
 NOT_THE_CONTROL = {
     "layer_norm": "that is the net in question. Its control is a net without LayerNorm.",
     "batch_norm": "BatchNorm refuses a batch of one picture; with more pictures two things change.",
@@ -507,6 +509,7 @@ NOT_THE_CONTROL = {
     f"has {TRAINED['depth']} layers",
     f"in {TRAINED['steps']} steps with one picture each",
     f"at the rate {RATE}",
+    f"at least {FEWEST}, neighbours at most a factor of {APART} apart",
 )
 def control(student) -> None:
     """student: a dict. The net without a norm, trained as the other, at rates on both sides."""
@@ -544,3 +547,12 @@ def _rates_on_both_sides(rates: list[float]) -> None:
             f"the rates go from {min(rates):g} to {max(rates):g}. What suits another net may be "
             f"far from {RATE}: try from {below:g} to {above:g} at least."
         )
+    ordered = sorted(set(rates))
+    if len(ordered) < FEWEST:
+        raise Slip(f"{len(ordered)} rates are the two ends, and no search: try one between them.")
+    for lower, higher in itertools.pairwise(ordered):
+        if higher > 1.01 * APART * lower:
+            raise Slip(
+                f"no rate lies between {lower:g} and {higher:g}, and the best one may: "
+                f"neighbours lie at most a factor of {APART} apart."
+            )

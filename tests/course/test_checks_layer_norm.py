@@ -518,6 +518,10 @@ NO_CONTROLS = {
     "only smaller rates": (CONTROL | {"rates": [1e-4, 1e-3, 3e-3]}, "from 0.0001 to 0.003."),
     "only larger rates": (CONTROL | {"rates": [0.003, 0.03, 0.3]}, "from 0.003 to 0.3."),
     "rates too near": (CONTROL | {"rates": [0.002, 0.003, 0.004]}, "from 0.0003 to 0.03 at least"),
+    "the two ends alone": (CONTROL | {"rates": [3e-4, 3e-2]}, "2 rates are the two ends"),
+    "an end twice": (CONTROL | {"rates": [3e-4, 3e-4, 3e-2]}, "2 rates are the two ends"),
+    "two far ends": (CONTROL | {"rates": [1e-9, 1e3]}, "2 rates are the two ends"),
+    "a gap": (CONTROL | {"rates": [3e-2, 3e-4, 1e-3]}, "between 0.001 and 0.03"),
     "a rate of 0": (CONTROL | {"rates": [0, 0.003, 0.3]}, "a learning rate is above 0"),
     "no rates": (CONTROL | {"rates": []}, "a learning rate is above 0"),
     "one number": (CONTROL | {"rates": 0.003}, "expected a list of numbers"),
@@ -534,7 +538,7 @@ def test_what_is_no_control_is_named(check_, answer, message):
 
 
 @pytest.mark.parametrize(
-    "rates", [(3e-4, 3e-2), torch.logspace(-5, 0, 6), numpy.geomspace(1e-4, 0.1, 7)]
+    "rates", [(3e-4, 3e-3, 3e-2), torch.logspace(-5, 0, 6), numpy.geomspace(1e-4, 0.1, 7)]
 )
 def test_the_control_may_try_any_rates_on_both_sides(rates):
     assert check.control(CONTROL | {"norm": " None", "rates": rates}).startswith("[ok]")

@@ -33,8 +33,27 @@ def test_batch_norm_with_a_clipped_gradient_reads_less_than_half(data, rate):
 
 @pytest.mark.parametrize("rate", [3e-4, 3e-3, 3e-2, 3e-1])
 def test_one_norm_before_the_head_alone_reads_no_more_than_a_guess(data, rate):
-    net = deep(layers.LayerNorm, 0, only_last=True)
-    assert from_pairs(net, data, 0, lr=rate) < 25
+    for seed in STARTS[:2]:
+        net = deep(layers.LayerNorm, seed, only_last=True)
+        assert from_pairs(net, data, seed, lr=rate) < 15
+
+
+def test_branches_that_begin_small_learn_without_a_norm(data):
+    reads = []
+    for seed in range(5):
+        net = deep(None, seed)
+        with torch.no_grad():
+            for weights in net[2:-1].parameters():
+                weights.mul_(0.1)
+        reads.append(from_pairs(net, data, seed, lr=0.01))
+    assert 75 < min(reads) < 82  # with the usual weights the best start reads 56
+    assert 91 < max(reads) < 95
+
+
+def test_without_a_norm_one_picture_a_step_and_a_lower_rate_read_no_more(data):
+    """The record's lowest rate, 0.0003, was the best one: 13 to 52 %."""
+    for seed in STARTS:
+        assert from_pairs(deep(None, seed), data, seed, lr=1e-4, batch_size=1) < 52
 
 
 def test_with_adam_four_pictures_rescue_batch_norm(data):
