@@ -26,6 +26,30 @@ NORMS = {
 }
 
 
+def looks_linear(seed, depth=30, width=64):
+    """Orthogonal matrices W, each written as [[W, -W], [-W, W]]; the first reads 64 pixels."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def both_signs(outputs, inputs):
+        weight = nn.init.orthogonal_(torch.empty(outputs, inputs), generator=generator)
+        return torch.cat([weight, -weight])
+
+    first = both_signs(width // 2, 64)
+    weights = [first]
+    for _ in range(depth - 1):
+        weight = both_signs(width // 2, width // 2)
+        weights.append(torch.cat([weight, -weight], dim=1))
+    head = nn.init.orthogonal_(torch.empty(10, width // 2), generator=generator)
+    weights.append(torch.cat([head, -head], dim=1))
+    chain = []
+    for weight in weights:
+        linear = nn.Linear(weight.shape[1], weight.shape[0])
+        linear.weight = nn.Parameter(weight)
+        nn.init.zeros_(linear.bias)
+        chain += [linear, nn.ReLU()]
+    return nn.Sequential(*chain[:-1])
+
+
 def equally_long(rows):
     return rows / rows.square().mean(1, keepdim=True).sqrt()
 
@@ -151,3 +175,38 @@ def test_a_small_constant_in_the_place_of_the_norms_ends_as_in_its_record():
     net = training.mlp(seed=final.seed, **model)
     lesson["train"](net, steps=100, rate=final.lr)
     assert abs(round(397 * lesson["accuracy"](net)) - final.validation[0]) <= 2  # pictures
+
+
+@pytest.mark.slow
+def test_any_constant_from_a_thousandth_to_a_tenth_does_and_one_does_not():
+    lesson = definitions()
+    for seed in range(2):
+        reached = {}
+        for gain in (0.001, 0.01, 0.1, 1.0):
+            how = {"shortcut": True, "branch_gain": gain, "start": "torch", "seed": seed}
+            net = training.mlp(depth=30, **how)
+            lesson["train"](net, steps=100, rate=0.3)
+            reached[gain] = lesson["accuracy"](net)
+        assert reached.pop(1.0) < 0.14
+        assert min(reached.values()) > 0.9
+
+
+def test_with_looks_linear_weights_rows_stay_apart():
+    data = definitions()["data"]
+    for seed in range(5):
+        with torch.no_grad():
+            rows = equally_long(looks_linear(seed)[:-1](data.validation_x))
+        spread = (rows - rows.mean(0)).square().mean().sqrt()
+        assert 0.55 < spread < 0.75  # He's weights: 0.09 to 0.19
+
+
+@pytest.mark.slow
+def test_looks_linear_weights_learn_without_any_repair():
+    lesson = definitions()
+    reached = []
+    for seed in range(5):
+        net = looks_linear(seed)
+        lesson["train"](net, steps=100, rate=0.03)
+        reached.append(lesson["accuracy"](net))
+    assert 0.93 < min(reached) < 0.96
+    assert 0.96 < max(reached) < 0.98
