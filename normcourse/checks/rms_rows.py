@@ -77,6 +77,9 @@ RMS_SLIPS = {
     "divide by the root MEAN square, not by the length: you summed.": _divided_by(
         lambda x, eps: (x.square().sum(-1, keepdim=True) + eps).sqrt()
     ),
+    "divide by the root MEAN square, not by the length; and eps is missing.": _divided_by(
+        lambda x, eps: x.norm(dim=-1, keepdim=True)
+    ),
     "the mean divides by D, not by D - 1.": _divided_by(
         lambda x, eps: (x.square().sum(-1, keepdim=True) / (x.shape[-1] - 1) + eps).sqrt()
     ),

@@ -95,6 +95,10 @@ RMS_NORMS = {
         lambda x, w, e: x / (x.square().sum(-1, keepdim=True) + e).sqrt() * w,
         "MEAN square",
     ),
+    "divides by the norm, no eps": (
+        lambda x, w, e: F.normalize(x, dim=-1) * w,
+        "and eps is missing",
+    ),
     "divisor D - 1": (
         lambda x, w, e: x / (x.square().sum(-1, keepdim=True) / (x.shape[-1] - 1) + e).sqrt() * w,
         "D - 1",

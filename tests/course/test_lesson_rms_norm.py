@@ -62,6 +62,34 @@ def test_blocks_that_do_nothing_do_not_learn_with_a_norm_at_the_head(rate):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("first_seed", [0, 1000, 2000])
+def test_blocks_that_centre_need_a_small_rate(first_seed):
+    lesson = definitions()
+    network, norm = lesson["one_norm"], lesson["centred"]
+    for rate, enough in ((0.03, True), (0.1, True), (0.3, False)):
+        trained = lesson["train_five"](network, drawn(first_seed), norm, rate)
+        counts = lesson["right"](network, trained, norm)
+        assert min(counts) > 320 if enough else max(counts) < 250
+
+
+@pytest.mark.slow
+def test_the_wrong_divisor_is_nearly_three_times_too_large_at_the_head_alone():
+    lesson = definitions()
+    layer_norm, start = lesson["layer_norm"], lesson["new_weights"](21, 2 / 64)
+    first, *middle, _ = lesson["train_five"](lesson["relu_writes"], start, layer_norm, 0.3)
+    h = torch.relu(lesson["data"].test_x @ first)
+    ratios = []
+    for W in [*middle, None]:
+        size = h.square().mean(-1).sqrt()
+        ratios.append((size / h.std(-1, correction=0)).mean())
+        if W is not None:
+            h = h + torch.relu(layer_norm(h) @ W)
+    assert ratios == sorted(ratios)
+    assert 1.15 < ratios[0] < 1.25
+    assert 2.7 < ratios[-1] < 3
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.003, 0.01, 0.03])
 def test_forty_blocks_have_to_rescale(rate):
     lesson = definitions()
@@ -128,6 +156,24 @@ def test_the_mean_alone_costs_more_than_both_errors_and_centred_readers_shorten_
     mended = sum(counts(lesson, centred, lesson["exchanged"]))
     assert mean < both - 40  # of five starts together
     assert without - mended < 0.7 * (without - both)
+
+
+@pytest.mark.slow
+def test_centred_readers_take_from_a_third_of_the_lead_to_all_of_it():
+    lesson = definitions()
+    kept = {}
+    for first_seed in (1000, 2000, 3000):
+        generator = torch.Generator().manual_seed(first_seed)
+        batches = torch.randint(1000, (100, 32), generator=generator)
+        start = drawn(first_seed)
+        without = sum(counts(lesson, start, lesson["layer_norm"], batches=batches))
+        both = sum(counts(lesson, start, lesson["exchanged"], batches=batches))
+        centred = lesson["with_centred_readers"](start)
+        mended = sum(counts(lesson, centred, lesson["exchanged"], batches=batches))
+        kept[first_seed] = (without - mended) / (without - both)
+    assert 0.4 < kept[1000] < 0.9
+    assert kept[2000] < 0.3
+    assert kept[3000] < 0
 
 
 @pytest.mark.slow
