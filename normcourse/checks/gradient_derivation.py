@@ -10,7 +10,7 @@ import torch
 
 from normcourse import draw
 from normcourse.checks.moments import gains, mean, total
-from normcourse.checks.probes import calls, forbid
+from normcourse.checks.probes import calls, forbid, lined_up
 from normcourse.checks.verdict import Slip, exercise, expect, numbers, parts
 
 EPS = 0.3  # large: an eps in the wrong place must show
@@ -231,7 +231,8 @@ def walk(student: Callable) -> None:
             "eps": EPS,
         },
     ]
-    student = forbid(student, "autograd", "normlib")
+    fitting = lined_up(student, lambda: "keepdim=True is missing?")
+    student = forbid(fitting, "autograd", "normlib")
     calls(student, three_gradients, *cases, slips=WALK, what=("g", "dr", "dx"))
 
 
@@ -540,6 +541,9 @@ ENTRY = {
     ),
     "x_4 is missing: r stands under it.": jacobian_entry(TO, FROM) / X[TO],
     "that is dr/dx_1 alone; r stands under x_4.": sympy.Rational(X[FROM], len(X)) / SIZE,
+    "that is dy_4/dr alone; multiply it by dr/dx_1.": -sympy.Rational(X[TO]) / SIZE**2,
+    "1/r^2 is missing: the derivative of x_4/r by r is -x_4/r^2.": jacobian_entry(TO, FROM)
+    * SIZE**2,
     "that is y_4 by x_4: there x_4 stands in the numerator, too.": (
         jacobian_entry(TO, TO) + GAIN[TO] / SIZE
     ),

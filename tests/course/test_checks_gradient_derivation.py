@@ -113,6 +113,14 @@ WALK = {
         lambda *a: (lambda g, dr, dx: (g, dr[..., 0], dx))(*SOLVED["my_walk"](*a)),
         "dr has shape (3,), expected (3, 1)",
     ),
+    "no keepdim, used in dx": (
+        at_r(lambda g, x, s: -(g * x / s**2).sum(-1)),
+        "keepdim=True is missing?",
+    ),
+    "no keepdim in r": (
+        lambda dy, x, w, e: x / x.square().mean(-1),
+        "keepdim=True is missing?",
+    ),
     "dq": (
         lambda *a: (lambda g, dr, dx: (g, dr / (2 * rms(a[1], a[3])), dx))(*SOLVED["my_walk"](*a)),
         "that is the gradient at q",
@@ -389,6 +397,8 @@ ENTRY = {
     "half": (-5 / 216, "a half too many"),
     "no x_4": (Fraction(-1, 108), "x_4 is missing"),
     "dr": (1 / 12, "that is dr/dx_1 alone"),
+    "dy_4/dr": (-5 / 9, "that is dy_4/dr alone"),
+    "no 1/r^2": (-5 / 12, "1/r^2 is missing"),
     "own input": (1 / 3 - 25 / 108, "that is y_4 by x_4"),
     "another": (1.0, "the entry is off by"),
 }

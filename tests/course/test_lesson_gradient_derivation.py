@@ -109,6 +109,31 @@ def test_with_a_constant_gain_of_1_5_it_is_slower_and_arrives(lesson):
     assert late(of_line).sum() < 0.02 * ROWS
 
 
+def test_with_a_constant_gain_of_3_the_length_alone_leaves_rows_on_the_way(lesson):
+    w = torch.full((8,), 3.0)
+    descend, published = lesson["descend"], lesson["published"]
+    losses, walks = descend(walk, w)
+    of_line, lines = descend(published, w)
+    assert late(losses).sum() == 0
+    assert 0.35 * ROWS < late(of_line).sum() < 0.47 * ROWS
+    assert late(descend(walk, w, lengths=lines)[0]).sum() > 0.35 * ROWS
+    assert late(descend(published, w, lengths=walks)[0]).sum() == 0
+
+
+def test_with_gains_of_mean_1_half_of_it_is_direction(lesson):
+    w = gains(OWN, 0.1, 1.9)
+    descend, published = lesson["descend"], lesson["published"]
+    losses, walks = descend(walk, w)
+    of_line, lines = descend(published, w)
+    assert (late(of_line) > late(losses)).all()
+    more = late(of_line).sum() - late(losses).sum()
+    assert 80 <= more <= 100
+    of_length = late(descend(walk, w, lengths=lines)[0]).sum() - late(losses).sum()
+    of_direction = late(descend(published, w, lengths=walks)[0]).sum() - late(losses).sum()
+    for half in (of_length, of_direction):
+        assert 0.45 * more < half < 0.7 * more
+
+
 def test_with_gains_from_1_to_5_either_mistake_is_enough(lesson):
     w = torch.linspace(1, 5, 8)
     descend, published = lesson["descend"], lesson["published"]
@@ -150,6 +175,28 @@ def test_in_the_network_the_part_across_the_row_does_more_than_the_part_along_it
     assert (with_part > without_part).all()
     lost = (right - with_part).double().mean()
     assert 0 < lost < 0.5 * (right - without_part).double().mean()
+
+
+@pytest.mark.slow
+def test_with_a_constant_gain_of_3_the_part_along_the_row_does_it(network, lesson):
+    ends = []
+    for line in (walk, lesson["published"], added, tangent):
+        parameters = network["train"](line, 3, 3, rate=0.1)
+        ends.append(network["named"](parameters))
+    right, published, with_part, without_part = ends
+    assert (published < right - 80).all()
+    assert (with_part < without_part - 30).all()
+    assert (without_part > right - 20).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_the_published_line_does_its_damage_at_the_head(network, lesson, rate):
+    train, published = network["train"], lesson["published"]
+    at_head = train(walk, 1, 5, rate, at_head=published)
+    in_blocks = train(published, 1, 5, rate, at_head=walk)
+    assert network["named"](at_head).max() < 60
+    assert network["named"](in_blocks).min() > 330
 
 
 @pytest.mark.parametrize("width", [8, 64])
