@@ -26,10 +26,11 @@ def only(student: Callable) -> None:
     data = training.digits()
     net = _Turned(training.transformer(layers.RMSNorm, depth=2, width=8, seed=0))
     inputs = data.train_x[:100]
-    read = [rows.clone() for rows in training.rows_read(net, inputs).values()]
+    rows_of = training.rows_read(net, inputs)
+    read = [rows.clone() for rows in rows_of.values()]
     tested = [rows.clone() for rows in training.rows_read(net, data.test_x).values()]
     name_of = {layer: name for name, layer in net.named_modules()}
-    names = [name_of[norm] for norm in training.rows_read(net, inputs)]
+    names = [name_of[norm] for norm in rows_of]
     listed = [names.index(name) for name in name_of.values() if name in names]
     want = net(inputs)
     for i in (1, 0, 4):

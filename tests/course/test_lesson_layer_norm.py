@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from torch.nn import functional as F
 
 from normcourse import training
 from normlib import layers
+from tests.course.lesson_tables import train_at
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("float64_as_in_the_lessons")]
 STARTS = (0, 1, 2)
@@ -81,14 +81,6 @@ def test_with_adam_and_a_falling_rate_the_lead_over_no_norm_closes(data):
     steps = 1200
     for seed in STARTS[:2]:
         net = deep(None, seed)
-        update = torch.optim.Adam(net.parameters(), lr=1e-3)
-        falling = torch.optim.lr_scheduler.LinearLR(update, 1.0, 0.0, total_iters=steps)
-        generator = torch.Generator().manual_seed(seed)
-        orders = [torch.randperm(1000, generator=generator) for _ in range(3)]
-        for pair in torch.cat(orders)[: 2 * steps].view(steps, 2):
-            loss = F.cross_entropy(net(data.train_x[pair]), data.train_y[pair])
-            update.zero_grad()
-            loss.backward()
-            update.step()
-            falling.step()
+        falling = [1e-3 * (1 - step / steps) for step in range(steps)]
+        train_at(falling, net, data, batch_size=2, seed=seed)
         assert read(net, data) > 93  # as LayerNorm at a rate that stays

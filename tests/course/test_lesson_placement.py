@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from torch.nn import functional as F
 
 from normcourse import training
 from normlib import layers
-from tests.course.lesson_tables import run_cells
+from tests.course.lesson_tables import run_cells, train_at
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("float64_as_in_the_lessons")]
 
@@ -102,19 +101,7 @@ def trained_at(rates, lesson, seed):
     """Accuracy of the opening's net after one step of Adam at each of these rates."""
     data = lesson["data"]
     net = lesson["new_net"]("post", seed)
-    adam = torch.optim.Adam(net.parameters())
-    generator = torch.Generator().manual_seed(seed)
-    samples = len(data.train_y)
-    batches = []
-    for rate in rates:
-        if not batches:
-            order = torch.randperm(samples, generator=generator)
-            batches = list(order[: samples // 64 * 64].split(64))
-        chosen = batches.pop(0)
-        adam.param_groups[0]["lr"] = rate
-        adam.zero_grad()
-        F.cross_entropy(net(data.train_x[chosen]), data.train_y[chosen]).backward()
-        adam.step()
+    train_at(rates, net, data, batch_size=64, seed=seed)
     return training.accuracy(net, data.validation_x, data.validation_y)
 
 
