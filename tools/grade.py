@@ -252,6 +252,7 @@ def grade(path: Path, name: str, lessons: list[Lesson], seconds: float) -> Itera
         return
     ids = [cell.id for cell in cells]
     answers = {cell.id: cell.source for cell in cells if cell.id in lesson.stubs}
+    broken = {id: fault for id, source in answers.items() if (fault := no_python(source))}
     course = {(cell.id, cell.source) for cell in lesson.cells}
     others = [
         cell
@@ -264,7 +265,7 @@ def grade(path: Path, name: str, lessons: list[Lesson], seconds: float) -> Itera
     module = importlib.import_module(f"normcourse.checks.{lesson.path.stem.partition('_')[2]}")
     for exercise in lesson.exercises:
         title = title_of(getattr(module, exercise.check))
-        solved, slip = graded(lesson, exercise, answers, ids, seconds)
+        solved, slip = graded(lesson, exercise, answers, broken, ids, seconds)
         if others and solved == NO:
             solved = UNCHECKED
             slip = (
@@ -274,10 +275,14 @@ def grade(path: Path, name: str, lessons: list[Lesson], seconds: float) -> Itera
 
 
 def graded(
-    lesson: Lesson, exercise: Exercise, answers: dict[str, str], ids: list[str], seconds: float
+    lesson: Lesson,
+    exercise: Exercise,
+    answers: dict[str, str],
+    broken: dict[str, str],
+    ids: list[str],
+    seconds: float,
 ) -> tuple[str, str]:
-    """solved and slip of one exercise."""
-    broken = {id: fault for id, source in answers.items() if (fault := no_python(source))}
+    """solved and slip of one exercise; broken are the answers that are no Python, and why."""
     readable = answers | {id: lesson.stubs[id] for id in broken}
     needed = needed_cells(lesson.cells, exercise, readable)
     for cell in needed:
