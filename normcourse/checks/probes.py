@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from normcourse import draw
+from normcourse.checks.raised import one_line
 from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, expect_all, one_line, parts
+from normcourse.checks.verdict import Slip, expect_all, parts
 
 # One call
 

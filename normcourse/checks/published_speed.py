@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from normcourse import draw
-from normcourse.checks.probes import call, calls, forbid
+from normcourse.checks.probes import call, calls, forbid, lined_up
 from normcourse.checks.verdict import Slip, every_case, exercise, expect, expect_all, numbers, parts
 from normcourse.timing.estimates import ratio
 
@@ -111,6 +111,9 @@ MEAN_SLIPS = {
         v.na * v.ma + v.nb * v.mb
     ),
     "the means are added, not averaged.": lambda v: v.ma + v.mb,
+    "the distance of the means has a sign: the second mean may be the smaller one.": lambda v: (
+        v.ma + abs(v.d) * v.nb / v.n
+    ),
     "the joint count is not always 5: take it from the triples.": lambda v: (
         (v.na * v.ma + v.nb * v.mb) / 5
     ),
@@ -169,7 +172,7 @@ def merge(student) -> None:
     """student(a, b) with a, b = (count, mean, m2) -> (count, mean, m2), numbers."""
     cases = [
         {"a": (2, 3.0, 2.0), "b": (3, 9.0, 6.0)},
-        {"a": (4, -1.0, 3.0), "b": (7, 2.5, 5.0)},
+        {"a": (4, 2.5, 3.0), "b": (7, -1.0, 5.0)},
         {"a": (8, 2.0, 4.0), "b": (1, 7.0, 0.0)},
     ]
     slips = COUNT_SLIPS | {text: partial(_merged, mean=wrong) for text, wrong in MEAN_SLIPS.items()}
@@ -210,7 +213,7 @@ def row_sums(student: Callable) -> None:
 
     A sum by torch itself is refused: in which order it adds is torch's choice.
     """
-    own = forbid(student, *TORCHS_SUMS)
+    own = lined_up(forbid(student, *TORCHS_SUMS), lambda: ODD)
     cases = [{"x": _near_three(16, 1000)}, {"x": _near_three(5, 1)}, {"x": _near_three(3, 7)}]
     calls(own, _sums, *cases, slips=SUM_SLIPS, rtol=1e-5)
     _few_operations(own)
@@ -218,6 +221,7 @@ def row_sums(student: Callable) -> None:
         _without_neighbours(own, _near_three(count, dim))
 
 
+ODD = "where a row has an odd number of values, its two halves are not equally long."
 TORCHS_SUMS = (
     *("sum", "mean", "nansum", "nanmean", "cumsum", "matmul", "mm", "mv", "bmm", "dot", "vdot"),
     *("vecdot", "inner", "einsum", "tensordot", "linear", "norm", "var", "std", "logsumexp"),

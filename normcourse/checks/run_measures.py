@@ -31,11 +31,16 @@ RUNS = [  # of the first, 360 are exactly 90 %; the second falls back after it w
     },
 ]
 LOST = {"norms": [1.0, 1.5], "right": [10, 20, 30], "steps": [5, 10, 25], "of": 400}
+FALLEN = LOST | {"right": [100, 372, 200]}  # at the level at step 10, and not at the end
 NEVER = {
     "speed of a run that never gets there: 0.0, not one over its last step.": 1 / 25,
+    "speed of a run that never gets there: 0.0, not one over its first step.": 1 / 5,
     "speed of a run that never gets there: 0.0, not infinity.": math.inf,
     "speed of a run that never gets there: 0.0, not NaN, which would spoil every mean.": math.nan,
     "speed of a run that never gets there: 0.0, not -1.": -1.0,
+}
+FELL = {
+    "speed: the FIRST time at 90 % counts, also where the run ends below the level.": 0.0,
 }
 MEASURES = ("stability", "peak", "speed")
 STABILITIES = {  # n: the gradient norms
@@ -151,7 +156,15 @@ def measures(student) -> None:
     slips |= {text: _run_measures(peak=wrong) for text, wrong in PEAKS.items()}
     slips |= {text: _run_measures(speed=wrong) for text, wrong in SPEEDS.items()}
     calls(student, _run_measures(), *RUNS, slips=slips, what=MEASURES)
-    _, _, never = parts(call(student, **LOST), *MEASURES)
+    *_, fallen = parts(call(student, **FALLEN), *MEASURES)
+    expect(fallen, 1 / 10, FELL, "speed of a run that falls below the level again")
+    try:
+        _, _, never = parts(call(student, **LOST), *MEASURES)
+    except (IndexError, StopIteration, ValueError) as error:
+        raise Slip(
+            "speed of a run that never gets there: 0.0. Your code looks for its first time at "
+            "90 %, and there is none."
+        ) from error
     if never is None:
         raise Slip("speed of a run that never gets there: 0.0, not None.")
     expect(never, 0.0, NEVER, "speed of a run that never gets there")

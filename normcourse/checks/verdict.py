@@ -30,6 +30,7 @@ In probes.py, for an answer that is a function:
     unshared(net, copied)                              a Slip if a copy shares weights with the net
     forbid(student, "autograd", "normlib")    the student, but for these means
     lined_up(student, reason)      the student; shapes that do not fit are a Slip with the reason
+In raised.py: what a message of Python or torch means, in plain words; each check says it.
 Wrong answers that several checks name, as tables {what the check says: what earns it}:
     moments.py     statistics, gain and bias of a norm over any axes
     brackets.py    the gradient of such a norm
@@ -67,6 +68,7 @@ from torch import Tensor
 
 from normcourse import progress
 from normcourse.checks import guard
+from normcourse.checks.raised import one_line
 from normcourse.checks.values import (
     as_expression,
     as_number,
@@ -153,12 +155,6 @@ def _judge(probe: Callable, answers: tuple, title: str) -> str:
             return not_attempted
         return f"[x] {title}: your code raised {one_line(error)}"
     return f"[ok] {title}" if measured is None else f"[ok] {title}: {measured}"
-
-
-def one_line(error: BaseException) -> str:
-    """The type of an error and the first line of its message."""
-    lines = str(error).splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
 
 
 def _is_blank(answer) -> bool:

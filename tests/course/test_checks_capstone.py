@@ -205,7 +205,16 @@ RATES = {
     ),
     "sum": (choose(lambda g: sum(map(last, g))), "take the mean, no sum"),
     "always 0.003": (lambda runs: 0.003, "every call gives the result of the first one"),
-    "empty curve": (choose(lambda g: mean(r.validation[-1] for r in g)), "raised IndexError"),
+    "empty curve": (choose(lambda g: mean(r.validation[-1] for r in g)), "run that overflowed"),
+    "no loss": (lambda runs: min(runs, key=lambda run: run.loss).lr, "run that overflowed"),
+    "no best moment": (
+        choose(lambda g: mean(max(r.validation) for r in g)),
+        "run that overflowed",
+    ),
+    "an error in every run": (
+        choose(lambda g: mean(r.validation for r in g)),
+        "pick one number of it first",
+    ),
 }
 
 
@@ -325,6 +334,7 @@ def kept_choice():
 
 CHOICES = {
     "cheapest": (lambda results, costs, t, margin: min(costs, key=costs.get), "cheapest of all"),
+    "no key": (lambda results, costs, t, margin: min(costs), "min and max compare names"),
     "best": (
         lambda results, costs, t, margin: max(results, key=lambda n: results[n].mean()),
         "that is the best mean",
@@ -472,6 +482,7 @@ PROTOCOLS = {
     "three contenders": ({"contenders": ["dyt", "none", "derf"]}, "two different ones"),
     "twice the same": ({"contenders": ["dyt", "dyt"]}, "two different ones"),
     "unknown": ({"contenders": ["dyt", "tanh"]}, "no contender"),
+    "no name": ({"contenders": [["dyt"], "none"]}, "no contender"),
     "no shortcut": ({"contenders": ["skip_init", "none"], "setting": "mlp"}, "needs shortcuts"),
     "no attention": ({"contenders": ["qk_norm", "none"]}, "no place in this net"),
     "tuned slope": ({"contenders": ["dyt_tuned", "none"]}, "slope tuned as well"),
@@ -719,6 +730,7 @@ ACCEPTED = {
     "an interval by statistics": (check.interval, interval_by_statistics),
     "an interval in float32": (check.interval, interval_in_float32),
     "a rate by an object": (check.fair_rate, Rate()),
+    "a rate by shares": (check.fair_rate, choose(lambda g: sum(last(r) / 397 for r in g) / len(g))),
     "an interval of numbers": (check.interval, as_numbers),
     "by a sorted table": (check.fair_rate, tuned_by_a_table),
     "the first in order of cost": (check.choose, sorted_by_cost),

@@ -135,6 +135,10 @@ MERGE = {
         merged(mean=lambda na, ma, nb, mb: na * ma + nb * mb),
         "sum of the values",
     ),
+    "distance without its sign": (
+        merged(mean=lambda na, ma, nb, mb: ma + abs(mb - ma) * nb / (na + nb)),
+        "the distance of the means has a sign",
+    ),
     "means added": (merged(mean=lambda na, ma, nb, mb: ma + mb), "added, not averaged"),
     "no distance": (merged(between=lambda na, nb, d: 0.0), "their distance adds"),
     "distance not squared": (
@@ -342,6 +346,10 @@ SUMS = {
     "the sum so far": (carried_on, "another last digit"),
     "number after number": (number_after_number, "4097 operations"),
     "means": (lambda x: halves(x) / x.shape[1], "those are means"),
+    "halves of odd D": (
+        lambda x: x[:, : x.shape[1] // 2] + x[:, x.shape[1] // 2 :],
+        "an odd number of values",
+    ),
     "a column": (lambda x: halves(x)[:, None], "one sum for each ROW"),
     "columns": (lambda x: halves(x.T), "one sum for each column"),
     "one number": (lambda x: halves(halves(x)[None])[0], "all rows together"),

@@ -100,6 +100,26 @@ MEASURES = {
         measures(speed=lambda r, s, of: 1 / ((s.index(first(r, s, of)) + 1) * (s[1] - s[0]))),
         "speed for of = 1000 is off by",
     ),
+    "nothing if it falls again": (
+        measures(speed=lambda r, s, of: 0.0 if r[-1] / of < 0.9 else 1 / first(r, s, of)),
+        "where the run ends below the level",
+    ),
+    "the least of none": (
+        measures(
+            speed=lambda r, s, of: 1 / min(b for a, b in zip(r, s, strict=True) if a >= 0.9 * of)
+        ),
+        "and there is none",
+    ),
+    "the next of none": (
+        measures(
+            speed=lambda r, s, of: 1 / next(b for a, b in zip(r, s, strict=True) if a >= 0.9 * of)
+        ),
+        "and there is none",
+    ),
+    "one over the first step": (
+        measures(speed=or_else(lambda steps: 1 / steps[0])),
+        "not one over its first step",
+    ),
     "level 95 %": (
         measures(speed=lambda r, s, of: 1 / first(r, s, of, lambda a: a >= 0.95)),
         "the level is 90 %, not 95 %",
