@@ -47,7 +47,6 @@ STARTS = [0.5, 1.0, 2.0]
 TUNED = {"dyt_tuned": STARTS, "dyisru_tuned": STARTS}
 TRANSFORMER = {"build": "transformer", "depth": 2, "width": 16, "heads": 2}
 RESIDUAL = {"build": "residual_mlp", "depth": 6, "width": 32, "placement": "pre"}
-SHALLOW = {"build": "mlp", "depth": 3, "width": 32}
 PAIRS = {"steps": 600, "batch_size": 2, "optimizer": "sgd", "warmup": 0, "evaluate_every": 150}
 DIGITS = Sizes("digits", train=1000, validation=397, test=400)
 
@@ -120,12 +119,6 @@ GRIDS = {
     "opening_thirtieth": grid(  # shortcuts, no norm, each branch times a small constant
         ["none"],
         {**OPENING, "shortcut": True, "branch_gain": 1 / 30},
-        ADAM | SGD,
-        rates=OPENING_RATES,
-    ),
-    "opening_root_30": grid(  # with the root of that constant
-        ["none"],
-        {**OPENING, "shortcut": True, "branch_gain": 30**-0.5},
         ADAM | SGD,
         rates=OPENING_RATES,
     ),
@@ -228,13 +221,6 @@ GRIDS = {
         {**OPENING, "shortcut": True},
         ADAM | SGD,
         rates=[3e-4, *DEEP_RATES[5:]],
-    ),
-    "batch_of_2": grid(
-        ["none", "batch_norm", "batch_norm_eps_10", "layer_norm"],
-        SHALLOW,
-        ADAM | PAIRS,
-        rates=[1e-2, 3e-2, 1e-1],
-        nudged=nudge(["batch_norm"]),
     ),
 }
 

@@ -229,7 +229,10 @@ def depth_over_width(kept, narrowest) -> str:
         _least_width(depth, narrowest[depth])
     deeper = DEPTHS[-1] // DEPTHS[0]
     wider = narrowest[DEPTHS[-1]] // narrowest[DEPTHS[0]]
-    return f"depth times {deeper}, width times {wider}: the width has to grow faster."
+    return (
+        f"at the mark {KEPT}, depth times {deeper} asks for width times {wider}: the width has to "
+        "grow faster. (A mark little above a guess turns this round.)"
+    )
 
 
 def _one_share(kept, depth: int, width: int) -> None:

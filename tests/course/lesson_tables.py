@@ -37,13 +37,18 @@ def run_cells(lesson: str, *parts: str | tuple[str, str]) -> dict:
 
 
 def train_at(
-    rates: Iterable[float], net: nn.Module, data: Data, batch_size: int, seed: int
+    rates: Iterable[float],
+    net: nn.Module,
+    data: Data,
+    batch_size: int,
+    seed: int,
+    kind: type[torch.optim.Optimizer] = torch.optim.Adam,
 ) -> None:
-    """As training.train with Adam, on the same batches, with one of these rates a step."""
-    adam = torch.optim.Adam(net.parameters())
+    """As training.train, on the same batches, with one of these rates a step."""
+    optimizer = kind(net.parameters())
     batches = _batches(data, batch_size, torch.Generator().manual_seed(seed))
     for rate, (x, y) in zip(rates, batches, strict=False):  # batches have no end
-        adam.param_groups[0]["lr"] = rate
-        adam.zero_grad()
+        optimizer.param_groups[0]["lr"] = rate
+        optimizer.zero_grad()
         F.cross_entropy(net(x), y).backward()
-        adam.step()
+        optimizer.step()

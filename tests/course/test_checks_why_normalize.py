@@ -316,7 +316,7 @@ def test_the_slip_in_depth_over_width_is_named(kept, narrowest, message):
 def test_what_was_measured_of_depth_over_width_is_accepted():
     verdict = check.depth_over_width(kept_of(), NARROWEST)
     assert verdict.startswith("[ok]")
-    assert "depth times 10, width times 32" in verdict
+    assert "depth times 10 asks for width times 32" in verdict
     as_tensor = kept_of(summed=lambda shares: torch.tensor(shares).mean())
     assert check.depth_over_width(as_tensor, NARROWEST).startswith("[ok]")
 

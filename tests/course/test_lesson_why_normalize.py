@@ -85,21 +85,6 @@ def test_torchs_own_biases_hold_the_size_and_the_net_fails_as_well(seed):
     assert lesson["accuracy"](net) < 0.14
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("seed", range(5))
-def test_batch_norms_rows_differ_but_not_by_digit(seed):
-    data = definitions()["data"]
-    net = training.mlp(layers.BatchNorm1d, depth=30, start="torch", seed=seed)
-    rows = F.normalize(net[:-1](data.validation_x), dim=1)
-    cosine = rows @ rows.T
-    same = data.validation_y[:, None] == data.validation_y
-    others = ~torch.eye(len(rows), dtype=torch.bool)
-    within = cosine[same & others].mean()
-    between = cosine[~same].mean()
-    assert 0.3 < within < 0.4
-    assert abs(within - between) < 0.02
-
-
 @pytest.mark.slow
 def test_adam_learns_with_a_tiny_eps():
     lesson = definitions()
