@@ -47,6 +47,10 @@ SIGMOID = {  # of eps e
     "use the natural logarithm, not that of base 10.": lambda e: (
         _sigmoid_threshold(e) / math.log(10)
     ),
+    "use the natural logarithm, not that of base 2.": lambda e: _sigmoid_threshold(e) / math.log(2),
+    "that is twice of it: the sigmoid's inverse is ln(y / (1 - y)), without a factor 2.": (
+        lambda e: 2 * _sigmoid_threshold(e)
+    ),
     "a root or a logarithm of a number that has none: is y between 0 and 1? "
     "The quadratic formula divides by 2.": lambda e: math.nan,
 }
@@ -76,6 +80,12 @@ TANH = {  # of alpha a and eps e
     ),
     "the inverse of tanh is math.atanh, not math.tanh.": lambda a, e: (
         math.tanh(math.sqrt(1 - e / a)) / a
+    ),
+    "that is twice of it: math.atanh is the whole inverse of tanh.": (
+        lambda a, e: 2 * math.atanh(math.sqrt(1 - e / a)) / a
+    ),
+    "that is half of it: math.atanh has its factor 1/2 already.": (
+        lambda a, e: math.atanh(math.sqrt(1 - e / a)) / (2 * a)
     ),
     "that is the other root, where x is negative; the answer is a size, so turn the sign.": (
         lambda a, e: -math.atanh(math.sqrt(1 - e / a)) / a
@@ -150,6 +160,12 @@ VARIANCES = {  # of n inputs and the slope a
         lambda n, a: 1 / ((0.5 + a**2) * n)
     ),
     "n multiplies the whole bracket, 1 + a^2.": lambda n, a: 2 / (n + a**2),
+    "a slope lets more through, so the variance must get smaller: 1 + a^2, not 1 - a.": (
+        lambda n, a: 2 / ((1 - a) * n)
+    ),
+    "that is twice of it: each half brings half of the mean square, so 2 over 1 + a^2.": (
+        lambda n, a: 4 / ((1 + a**2) * n)
+    ),
     "divide by 1 + a^2; do not multiply by 1 - a^2.": lambda n, a: 2 * (1 - a**2) / n,
     "divide by 1 + a^2; do not multiply by 1 - a.": lambda n, a: 2 * (1 - a) / n,
     "that is torch's default for nn.Linear, which keeps nothing.": lambda n, a: 1 / (3 * n),
@@ -193,6 +209,12 @@ SWISH = {
     ),
     "in x: the chain rule brings a beta out of sigmoid(beta x).": (
         _wrong_in_x(lambda x, beta, s: s + x * s * (1 - s))
+    ),
+    "in x: the chain rule brings one beta, not beta^2.": (
+        _wrong_in_x(lambda x, beta, s: s + beta**2 * x * s * (1 - s))
+    ),
+    "in x: one x stands in front of s, and the chain rule brings beta: no x^2.": (
+        _wrong_in_x(lambda x, beta, s: s + beta * x**2 * s * (1 - s))
     ),
     "in x: the two terms of the product rule are added.": (
         _wrong_in_x(lambda x, beta, s: s - beta * x * s * (1 - s))

@@ -51,6 +51,8 @@ SIGMOID = {
     "tail": (lambda e: -math.log(e), "the tail's approximation"),
     "half": (lambda e: exact(e) / 2, "without a factor 1/2"),
     "base 10": (lambda e: exact(e) / math.log(10), "natural logarithm"),
+    "base 2": (lambda e: exact(e) / math.log(2), "not that of base 2"),
+    "twice": (lambda e: 2 * exact(e), "without a factor 2"),
     "not halved": (lambda e: math.log((1 + root(e)) / -root(e)), "divides by 2"),
     "everywhere forgotten": (exact, "no slope of the sigmoid reaches 0.3"),
     "a table for one eps": (lambda e: exact(0.01) if e < 0.2 else 0.0, "eps = 0.1"),
@@ -77,6 +79,8 @@ TANH = {
     "the sigmoid's 4": (lambda a, e: math.atanh(root(e / a)) / a, "without the sigmoid's factor"),
     "not inverted": (lambda a, e: math.sqrt(1 - e / a) / a, "invert tanh with math.atanh"),
     "tanh for its inverse": (lambda a, e: math.tanh(math.sqrt(1 - e / a)) / a, "not math.tanh"),
+    "twice": (lambda a, e: 2 * no_case(a, e), "the whole inverse"),
+    "half": (lambda a, e: no_case(a, e) / 2, "its factor 1/2 already"),
     "other root": (lambda a, e: -no_case(a, e), "turn the sign"),
     "everywhere forgotten": (no_case, "no slope reaches 0.7"),
     "everywhere forgotten, in torch": (by_torch, "no slope reaches 0.7"),
@@ -107,6 +111,14 @@ def by_autograd(x, beta):
 
 
 SWISH = {
+    "beta twice": (
+        slopes(in_x=lambda x, beta, s: s + beta**2 * x * s * (1 - s)),
+        "one beta, not beta^2",
+    ),
+    "x twice": (
+        slopes(in_x=lambda x, beta, s: s + beta * x**2 * s * (1 - s)),
+        "no x^2",
+    ),
     "first term only": (
         slopes(lambda x, b, s: s),
         "second one, x times the slope of s, is missing",
@@ -153,6 +165,8 @@ REPAIRED = {
     "text": (("2", 2, -1), "expected a number"),
 }
 VARIANCES = {
+    "less, not more": (lambda n, a: 2 / ((1 - a) * n), "not 1 - a."),
+    "twice": (lambda n, a: 4 / ((1 + a**2) * n), "that is twice of it"),
     "ReLU": (lambda n, a: 2 / n, "that is ReLU's"),
     "linear": (lambda n, a: 1 / n, "that is a linear layer's"),
     "slope not squared": (lambda n, a: 2 / (1 + a) / n, "square the slope"),
