@@ -19,10 +19,8 @@ from normlib import gradients
     r"\varepsilon = 0",
     r"y_{i} = \sqrt{D} x_{i}/\sqrt{x_{i}^{2} + c_{i}}",
 )
-def true_c(student) -> str | None:
+def true_c(student) -> None:
     """student(x) -> (..., D), the sum of the squares of the others.
-
-    What is right for common rows and not beside a giant is accepted, and told so.
 
     [EQ-DYISRU-EXACT]
     """
@@ -35,15 +33,6 @@ def true_c(student) -> str | None:
                 "a sum without keepdim=True loses its axis: each row's sum needs shape (..., 1)."
             )
     calls(student, _others, *cases, slips=CONSTANTS, what="c")
-    if is_value(call(student, x=LARGE), _others(LARGE)):
-        return None
-    return (
-        "in the row (3e9, 3, 0) it loses the 9. The sum rounds it away, and no subtraction brings "
-        "it back; who leaves the own square out before adding keeps it"
-    )
-
-
-LARGE = torch.tensor([[3e9, 3.0, 0.0], [2.0, -5e12, 1.0]], dtype=torch.float64)
 
 
 def _others(x: Tensor) -> Tensor:

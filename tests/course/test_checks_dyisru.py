@@ -316,29 +316,34 @@ def by_masked_fill(x):
     return repeated.masked_fill(torch.eye(x.shape[-1], dtype=torch.bool), 0.0).sum(-1)
 
 
+def by_subtraction(x):
+    return total(x) - x.square()
+
+
+def by_mean_square(x):
+    return x.shape[-1] * x.square().mean(-1, keepdim=True) - x.square()
+
+
 def by_matrix(x):
     return x.square() @ (1 - torch.eye(x.shape[-1], dtype=x.dtype))
 
 
 @pytest.mark.parametrize(
     "constants",
-    [by_cumulative_sums, by_loops, by_numpy, by_where, by_masked_fill, by_matrix, others],
-)
-def test_any_sum_of_the_others_will_do(constants):
-    assert check.true_c(constants).startswith("[ok]")
-
-
-@pytest.mark.parametrize(
-    "constants",
     [
-        lambda x: total(x) - x.square(),
-        lambda x: x.shape[-1] * x.square().mean(-1, keepdim=True) - x.square(),
+        by_cumulative_sums,
+        by_loops,
+        by_numpy,
+        by_where,
+        by_masked_fill,
+        by_matrix,
+        by_subtraction,
+        by_mean_square,
+        others,
     ],
 )
-def test_what_is_rounded_away_beside_a_giant_is_told_and_accepted(constants):
-    verdict = check.true_c(constants)
-    assert verdict.startswith("[ok]") and "no subtraction brings it back" in verdict
-    assert check.true_c(others) == "[ok] Exercise 1 (the exact c)"
+def test_any_sum_of_the_others_will_do(constants):
+    assert check.true_c(constants) == "[ok] Exercise 1 (the exact c)"
 
 
 def by_chain(dy, x, log_c, scale):
