@@ -425,18 +425,8 @@ for name, change in (("", {}), ("_narrow", {"width": 32}), ("_wide", {"width": 1
         ["none"], small, BY_SGD | {"clip": 1.0}, rates=[3e-1], tuning_seeds=FIVE, seeds=[]
     )
 
-# Lesson 06b: lesson 00's net with shortcuts; curves with a bound, with a bend, with both or neither
-CURVED = ["line", "clip", "arsinh", "dyt"]
-GRIDS["bound_and_bend"] = grid(
-    [*CURVED, "rms_norm"],
-    OPENING | {"shortcut": True},
-    ADAM | SGD | {"steps": 100},
-    rates=[3e-2, 1e-1, 3e-1, 1.0],
-    tuning_seeds=FIVE,
-    slopes={name: [0.1, 0.5] for name in CURVED},
-)
-
-# the bound in the blocks and before the head apart, at the rate that a line does not bear
+# Lesson 06b: lesson 00's net with shortcuts and a curve for a norm; the bound in the blocks and
+# before the head apart, at the rate that a line does not bear
 APART = ["line", "tanh_last_line", "line_last_tanh", "clip", "dyt"]
 AT_1 = ADAM | SGD | {"steps": 100}
 BOUNDS: dict[str, tuple[dict, dict, list[float]]] = {

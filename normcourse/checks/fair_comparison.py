@@ -22,6 +22,7 @@ DX = {
     "dx: the gain is missing.": lambda v: v.dy * v.alpha * v.slope,
     "dx: tanh' is 1 - tanh^2, not 1 - tanh.": lambda v: v.g * v.alpha * (1 - v.t),
     "dx: tanh' is 1 - tanh^2, not tanh.": lambda v: v.g * v.alpha * v.t,
+    "dx: tanh' is 1 - tanh^2, not (1 - tanh)^2.": lambda v: v.g * v.alpha * (1 - v.t) ** 2,
     "dx: tanh' takes alpha x / scale, and you gave it x.": lambda v: (
         v.g * v.alpha * (1 - torch.tanh(v.x) ** 2)
     ),
@@ -46,6 +47,9 @@ DALPHA = {
     "dalpha: its shape is (1,), as alpha's.": lambda v: (v.g * v.x * v.slope).sum(),
     "dalpha: the inner derivative in alpha is x, not alpha.": lambda v: total(
         v.g * v.alpha * v.slope
+    ),
+    "dalpha: the inner derivative in alpha is x, without alpha.": lambda v: total(
+        v.g * v.alpha * v.x * v.slope
     ),
     "dalpha: the inner derivative in alpha is x.": lambda v: total(v.g * v.slope),
     "dalpha: the gain is missing.": lambda v: total(v.dy * v.x * v.slope),

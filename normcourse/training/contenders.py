@@ -193,9 +193,8 @@ CONTENDERS = {
     ),
     "dyt_tuned": Contender(TUNED, _dyt_1(0.5), from_slope=_dyt_1),
     "dyisru_tuned": Contender(TUNED, _dyisru_1(0.5), from_slope=_dyisru_1),
-    "line": _curve(nn.Identity()),  # these three beside DyT: what a bound does, and what a bend
+    "line": _curve(nn.Identity()),  # these two beside DyT: what a bound does
     "clip": _curve(nn.Hardtanh()),
-    "arsinh": _curve(torch.asinh),
     # where the bound stands: before the head alone, and in the blocks alone
     "line_last_tanh": _curve(nn.Identity(), "alpha 0.5, the last one is tanh", nn.Tanh()),
     "tanh_last_line": _curve(nn.Tanh(), "alpha 0.5, the last one is a line", nn.Identity()),

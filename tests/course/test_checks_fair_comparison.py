@@ -267,6 +267,7 @@ WRONG_PARTS = {
     "no alpha": ("dx", lambda v: v["g"] * v["slope"], "factor alpha"),
     "no gain": ("dx", lambda v: v["dy"] * v["alpha"] * v["slope"], "gain is missing"),
     "1 - tanh": ("dx", lambda v: v["g"] * v["alpha"] * (1 - v["t"]), "not 1 - tanh"),
+    "(1 - tanh)^2": ("dx", lambda v: v["g"] * v["alpha"] * (1 - v["t"]) ** 2, "not (1 - tanh)^2"),
     "tanh": ("dx", lambda v: v["g"] * v["alpha"] * v["t"], "not tanh"),
     "tanh of x": ("dx", lambda v: v["g"] * v["alpha"] * (1 - v["x"].tanh() ** 2), "you gave it x"),
     "scale not inside": (

@@ -677,12 +677,6 @@ def where_it_changes_most(draw):
     return {"t": 3**-0.5}
 
 
-@lines("06b bound-why")
-def arsinh(draw):
-    u = leaf(draw(1)[0])
-    return {"u": u, "v": u.asinh().exp(), "arsinh()": torch.asinh}
-
-
 @lines("06 failure-why")
 def level(draw):
     x, alpha, kappa = draw(1)[0], 0.7, 8.0
