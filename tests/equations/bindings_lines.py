@@ -494,7 +494,7 @@ def descent(draw):
     return curvatures | {"eta": 2 / (m + m + more)}
 
 
-@lines("03 fold-idea", "03 fold-derive")
+@lines("03 fold-weights", "03 fold-derive")
 def linear_layer(draw):
     w, u, b = draw(D, 3), draw(3), draw(D)
     return {"W": w, "u": u, "b": b, "h": w @ u + b, "D": D, "K": 3}
