@@ -77,6 +77,15 @@ class Shown:
         found = self.find(op, **other)
         return found is not None and contender in found.samples
 
+    def joint(self, contender: str) -> list[Result]:
+        """Each measurement of several norms by turns that has this one, in one kind of memory."""
+        found = []
+        for result in self.record["results"]:
+            if result.case["op"] == "all" and contender in result.samples:
+                found.append(result)
+        warm = [result for result in found if result.case["allocator"] == "warm"]
+        return warm or found
+
     def ratios(self, first: str, second: str) -> list[float]:
         """Median time of the first over that of the second, in each case that timed both.
 
