@@ -498,7 +498,7 @@ GRIDS["halves_offset"] = halves(HALVES[:2], shifted, 60, [*HALVES_RATES, 3e-5, 3
 in_variations("halves_offset", HALVES[:2], shifted, 60, [*HALVES_RATES, 0.5, 1.0])
 
 # Lesson 05: Transformers learn with RMSNorm, and then something else stands in its place
-EACH_SWAP = Sweep(["rms_norm"], list(range(len(training.SWAP_NAMES))), SEEDS)
+EACH_SWAP = Sweep(["rms_norm"], list(range(len(training.SWAPS))), SEEDS)
 READS_DIGITS = {"build": "transformer", "depth": 2, "width": 32}
 QUICK = ADAM | {"batch_size": 32, "steps": 80, "evaluate_every": 80}
 

@@ -28,7 +28,7 @@ from normcourse.training.stacked import (
     train_stacked,
 )
 from normcourse.training.streams import MixedBlock, doubly_stochastic, streams_mlp
-from normcourse.training.swaps import SWAP_NAMES, SWAPS, rows_read, swapped
+from normcourse.training.swaps import SWAPS, rows_read, swapped
 from normcourse.training.trials import all_runs, same_verdict, trial
 
 __all__ = [
@@ -39,7 +39,6 @@ __all__ = [
     "OPTIMIZERS",
     "SWAP",
     "SWAPS",
-    "SWAP_NAMES",
     "WITHOUT_HEAD",
     "Attention",
     "Block",

@@ -14,7 +14,7 @@ from normcourse.training.data import Data, digits
 from normcourse.training.looks import accuracy, by_depth, gradient_norm
 from normcourse.training.loop import Record, train
 from normcourse.training.records import NUDGE, SWAP, WINDOW, Cell, Grid, Run, Sizes, plan
-from normcourse.training.swaps import PICTURES, SWAP_NAMES, swapped
+from normcourse.training.swaps import PICTURES, SWAPS, swapped
 
 PROBE = 256  # training samples that activations and gradients by depth are measured on
 GOAL = 0.9  # validation accuracy of the sources' convergence speed
@@ -61,7 +61,8 @@ def trial(grid: Grid, cell: Cell, data: Data | None = None) -> Run:
         **arguments.train,
     )
     if cell.phase == SWAP and cell.value is not None:
-        model = swapped(model, data.train_x[:PICTURES], SWAP_NAMES[int(cell.value)])
+        name = list(SWAPS)[int(cell.value)]
+        model = swapped(model, data.train_x[:PICTURES], name)
     kept = _numbers(record, model, data)
     if cell.phase not in ("final", NUDGE):
         kept["validation"] = kept["validation"][-1:]

@@ -14,8 +14,8 @@ A lesson that keeps these rules is named in STRICT_PROSE. Each complaint names t
   there, and `[A37]` to A37.
 - A solution has the titles of its lesson and its exercises, in their order; a number in it, of one
   digit as well, stands in its own code, outputs or formulas, or is stated by its check.
-- No result are numbers of lessons, exercises, steps and sections, years, minutes, `code`, ids of
-  arXiv, `#1048`, and the section Sources. Everything else is compared.
+- No result are numbers of lessons (those of "The road", too), exercises, steps and sections, years,
+  minutes, `code`, ids of arXiv, `#1048`, and the section Sources. Everything else is compared.
 
 Readings: reading_rules.py; reported numbers: reported_rules.py; titles: title_rules.py.
 """
@@ -93,7 +93,8 @@ LIST = r"\s*\(?\d+[a-z]?\b(?:(?:,|–|-|,? and| to| or)\s*\d+[a-z]?\b)*"
 NO_RESULT = re.compile(  # names that hold an integer
     r"\b(?:lessons?|exercises?|steps?|sections?|parts?|chapters?|tables?|figures?|appendix|issues?|pull)"
     + LIST
-    + r"|\b0\d[a-z]\b|\b(?:19|20)\d\d\b(?!\s*%)|\d+ minutes\b|^#+ .*?$|^\s*\d+\. |^\*\*\d+\. |#\d+",
+    + r"|\b0\d[a-z]\b|\b(?:19|20)\d\d\b(?!\s*%)|\d+ minutes\b|^#+ .*?$|^\s*\d+\. |^\*\*\d+\. |#\d+"
+    r"|^\*The road: .*?\.\*",
     re.I | re.M,
 )
 # paragraphs, list items, rows of tables

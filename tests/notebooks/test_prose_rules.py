@@ -17,7 +17,10 @@ ROW = (
     '| <a id="llama"></a> 27.3 % at 64M | what it is | arXiv 2302.13971 |\n| <a id="b"></a> 5.5 |\n'
 )
 REPORTED = "[reported](reference/reported.md#llama)"
-TITLE = "# 03 · Toy\n\nYou need lesson 02, about 60 minutes. **Tags** EQ-RMS, -MOMENTS"
+TITLE = (
+    "# 03 · Toy\n\n*The road: 02 row → **03 toy** → 17 the end.*\n\n"
+    "You need lesson 02, about 60 minutes. **Tags** EQ-RMS, -MOMENTS"
+)
 EQUATIONS = r"""**[EQ-RMS]**
 $$
 y_{i} = w_{i}\, \hat{x}_{i}, \qquad
