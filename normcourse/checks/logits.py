@@ -12,7 +12,7 @@ from torch import Tensor
 
 from normcourse import draw, measures
 from normcourse.checks.probes import calls, forbid
-from normcourse.checks.verdict import exercise, expect, parts
+from normcourse.checks.verdict import exercise, expect
 from normlib import functional
 
 MOMENTS = {"d": 64, "mean_q": 0.5, "std_q": 1.5, "mean_k": -2.0, "std_k": 0.7}
@@ -157,53 +157,7 @@ JACOBIANS = {
 }
 
 
-KAPPA = 50.0
-
-
-@exercise(
-    "Exercise 3 (two numbers of a softcap)",
-    rf"\kappa = {KAPPA:.0f}",
-    f"clip at ±{KAPPA:.0f}",
-    "Three digits",
-)
-def softcap_numbers(student: tuple) -> None:
-    """student: (largest distance to the clip, Lipschitz constant) at cap 50."""
-    for got, (name, (want, slips)) in zip(parts(student, *SOFTCAP), SOFTCAP.items(), strict=True):
-        wrong = {f"{name}: {text}": value for text, value in slips.items()}
-        expect(got, want, wrong, f"the {name}", rtol=5e-3)
-
-
-BEND = 4 / (3 * math.sqrt(3))
-SOFTCAP = {
-    "distance": (
-        KAPPA * (1 - math.tanh(1)),
-        {
-            "that is in caps; multiply by 50.": 1 - math.tanh(1),
-            "that is the value of the softcap there; subtract it from the clip's 50.": (
-                KAPPA * math.tanh(1)
-            ),
-            "that is for a cap of 1 at x = 50: far out they meet.": 0.0,
-            "at half the cap the distance is still growing; look at x = 50.": (
-                KAPPA * (0.5 - math.tanh(0.5))
-            ),
-            "at two caps it is smaller again; look at x = 50.": KAPPA * (1 - math.tanh(2)),
-            "50 is the height of the limit, not a distance.": KAPPA,
-        },
-    ),
-    "Lipschitz constant": (
-        1.0,
-        {
-            "the cap outside and the cap inside cancel.": KAPPA,
-            "the cap outside cancels the one inside.": 1 / KAPPA,
-            "the slope is steepest at 0, where tanh is 0.": 1 - math.tanh(1) ** 2,
-            "it is steepest at 0, not far out.": 0.0,
-            "that is the largest bend of tanh.": BEND,
-        },
-    ),
-}
-
-
-@exercise("Exercise 4 (causal attention with a cap)")
+@exercise("Exercise 3 (causal attention with a cap)")
 def capped_attention(student: Callable) -> None:
     """student(q, k, cap) -> weights (tokens, tokens)."""
     cases = [
@@ -290,7 +244,7 @@ HEAD, QUERY_GAIN, KEY_GAIN = 64, 2, 1.5
 
 
 @exercise(
-    "Exercise 5 (the largest logit)",
+    "Exercise 4 (the largest logit)",
     f"A head has {HEAD} numbers",
     f"query norm is {QUERY_GAIN}",
     f"key norm is {KEY_GAIN}",
@@ -328,7 +282,7 @@ def largest_logit(answer) -> None:
     expect(answer, right, slips, what="the largest logit", rtol=1e-3)
 
 
-@exercise("Exercise 6 (QK-clip)")
+@exercise("Exercise 5 (QK-clip)")
 def qk_clip(student: Callable) -> None:
     """student(query, key, largest, tau) -> (query, key), both (heads, width, D)."""
     cases = [
