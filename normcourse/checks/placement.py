@@ -1,4 +1,4 @@
-"""Checks of lesson 02a: four places of a norm, a stream, warm-up, scaling."""
+"""Checks of lesson 02a: four places of a norm, a stream, what is left of the input, warm-up."""
 
 import math
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from normcourse import draw
 from normcourse.checks.probes import call, calls
-from normcourse.checks.verdict import Slip, exercise, expect
+from normcourse.checks.verdict import exercise, expect
 from normlib import functional
 
 # Exercise 1
@@ -150,6 +150,65 @@ def stream_size(student) -> None:
 # Exercise 3
 
 
+LEFT_SLIPS = {  # of the list of the branches' mean squares
+    "the stream's SIZE is divided: each norm divides by the root of 1 + b.": lambda added: (
+        math.prod(1 / (1 + b) for b in added)
+    ),
+    "that is the first row's share in Pre-LN; here a norm divides in each block.": lambda added: (
+        1 / math.sqrt(1 + sum(added))
+    ),
+    "squares add up, sizes do not: the root of 1 + b, not 1 + the root of b.": lambda added: (
+        math.prod(1 / (1 + math.sqrt(b)) for b in added)
+    ),
+    "that is the last block's factor alone; each block has one.": lambda added: (
+        1 / math.sqrt(1 + added[-1])
+    ),
+    "that is the first block's factor alone; each block has one.": lambda added: (
+        1 / math.sqrt(1 + added[0])
+    ),
+    "the branches do not add equally much: take each b, not their mean.": lambda added: (
+        (1 + sum(added) / len(added)) ** (-len(added) / 2)
+    ),
+    "that is its inverse: the norm divides.": lambda added: math.prod(
+        math.sqrt(1 + b) for b in added
+    ),
+    "the factors are multiplied, not added.": lambda added: sum(
+        1 / math.sqrt(1 + b) for b in added
+    ),
+    "the stream's own mean square of 1 is missing under the root.": lambda added: math.prod(
+        1 / math.sqrt(b) for b in added
+    ),
+    "b is a mean square already: do not square it again.": lambda added: math.prod(
+        1 / math.sqrt(1 + b**2) for b in added
+    ),
+    "the last block is missing: it has a norm, too.": lambda added: math.prod(
+        1 / math.sqrt(1 + b) for b in added[:-1]
+    ),
+    "the first block is missing: it has a norm, too.": lambda added: math.prod(
+        1 / math.sqrt(1 + b) for b in added[1:]
+    ),
+    "that is what the branches add, not what is left of the first row.": lambda added: (
+        1 - math.prod(1 / math.sqrt(1 + b) for b in added)
+    ),
+}
+
+
+@exercise("Exercise 3 (what is left of the input)", "starts with the mean square 1")
+def what_is_left(student) -> None:
+    """student(added) -> the first row's factor behind blocks that add these mean squares."""
+    calls(
+        student,
+        lambda added: math.prod(1 / math.sqrt(1 + b) for b in added),
+        {"added": [0.5, 3.0, 0.2]},
+        {"added": [1.5, 0.25, 2.0, 0.7, 8.0]},
+        slips=LEFT_SLIPS,
+        what="the factor",
+    )
+
+
+# Exercise 4
+
+
 def _rate(step: int, warmup: int, peak: float) -> float:
     return peak * min(1.0, (step + 1) / (warmup + 1))
 
@@ -196,7 +255,7 @@ RATE_SLIPS = {  # of the step, the warm-up and the peak
 
 
 @exercise(
-    "Exercise 3 (warm-up)",
+    "Exercise 4 (warm-up)",
     "counts from 0",
     "a rate above 0",
     "With warmup = 9 the first ten steps have the shares 0.1, 0.2, … 1 of the peak",
@@ -217,50 +276,3 @@ def warmup_rate(student) -> None:
     calls(student, _rate, *cases, slips=RATE_SLIPS, what="the rate")
     without = call(student, step=5, warmup=0, peak=0.5)
     expect(without, 0.5, what="the rate without a warm-up (warmup = 0)")
-
-
-# Exercise 4
-
-
-SCALED_SLIPS = {
-    "that is Pre-LN: nothing depends on l.": lambda k, x, F, norm: x + F(norm(x)),
-    "the norm is missing: the branch reads norm(x), divided.": lambda k, x, F, norm: (
-        x + F(x / k**0.5)
-    ),
-    "the norm stands before the branch, and its output is divided there.": lambda k, x, F, norm: (
-        x + norm(F(x)) / k**0.5
-    ),
-    "divide by the root of l, not by l.": lambda k, x, F, norm: x + F(norm(x) / k),
-    "divide by the root of l, do not multiply.": lambda k, x, F, norm: x + F(norm(x) * k**0.5),
-    "the branch's input is divided, not its output.": lambda k, x, F, norm: x + F(norm(x)) / k**0.5,
-    "the shortcut keeps its size: divide the branch's input alone.": (
-        lambda k, x, F, norm: x / k**0.5 + F(norm(x) / k**0.5)
-    ),
-    "the sum is divided; divide the branch's input alone.": (
-        lambda k, x, F, norm: (x + F(norm(x))) / k**0.5
-    ),
-    "divide behind the norm: a norm undoes what was divided before it.": (
-        lambda k, x, F, norm: x + F(norm(x / k**0.5))
-    ),
-    "the shortcut goes through the norm: add x itself.": lambda k, x, F, norm: (
-        norm(x) + F(norm(x) / k**0.5)
-    ),
-    "the shortcut is missing.": lambda k, x, F, norm: F(norm(x) / k**0.5),
-    "blocks are counted from 1: block l has the root of l, not of l + 1.": (
-        lambda k, x, F, norm: x + F(norm(x) / (k + 1) ** 0.5)
-    ),
-}
-
-
-@exercise("Exercise 4 (LayerNorm scaling)", "counted from 1", "24 branches")
-def scaled(student) -> None:
-    """student(l, x, F, norm) -> the output of block l, counted from 1."""
-    cases = [
-        {"k": k, "x": 1 + draw(*shape, seed=k), "F": _branch, "norm": _norm}
-        for k, shape in ((2, (3, 4)), (9, (2, 3, 5)))
-    ]
-    calls(student, lambda k, x, F, norm: x + F(norm(x) / k**0.5), *cases, slips=SCALED_SLIPS)
-    one = call(student, k=1, x=1 + draw(3, 4), F=_branch, norm=_norm)
-    if not isinstance(one, Tensor):
-        raise Slip("block 1 is no exception: return the sum there, too.")
-    expect(one, PLACES["pre"](1 + draw(3, 4), _branch, _norm), what="the output of block 1")

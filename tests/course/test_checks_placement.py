@@ -125,19 +125,27 @@ def _share(step, warmup, peak):
     return peak * min(1, (step + 1) / (warmup + 1))
 
 
-SCALED = {
-    "pre": (lambda k, x, F, n: x + F(n(x)), "nothing depends on l"),
-    "no root": (lambda k, x, F, n: x + F(n(x) / k), "divide by the root of l, not by l"),
-    "times": (lambda k, x, F, n: x + F(n(x) * k**0.5), "do not multiply"),
-    "output divided": (lambda k, x, F, n: x + F(n(x)) / k**0.5, "not its output"),
-    "before the norm": (lambda k, x, F, n: x + F(n(x / k**0.5)), "a norm undoes"),
-    "shortcut divided": (
-        lambda k, x, F, n: x / k**0.5 + F(n(x) / k**0.5),
-        "the shortcut keeps its size",
+LEFT = {
+    "no root": (lambda added: math.prod(1 / (1 + b) for b in added), "the root of 1 + b"),
+    "pre": (lambda added: (1 + sum(added)) ** -0.5, "share in Pre-LN"),
+    "sizes add": (lambda added: math.prod(1 / (1 + b**0.5) for b in added), "sizes do not"),
+    "last": (lambda added: (1 + added[-1]) ** -0.5, "last block's factor alone"),
+    "first": (lambda added: (1 + added[0]) ** -0.5, "first block's factor alone"),
+    "mean": (lambda added: (1 + sum(added) / len(added)) ** (-len(added) / 2), "not their mean"),
+    "inverse": (lambda added: math.prod((1 + b) ** 0.5 for b in added), "that is its inverse"),
+    "sum": (lambda added: sum((1 + b) ** -0.5 for b in added), "multiplied, not added"),
+    "no stream": (lambda added: math.prod(b**-0.5 for b in added), "is missing under the root"),
+    "squared": (lambda added: math.prod((1 + b * b) ** -0.5 for b in added), "do not square"),
+    "one too few": (lambda added: math.prod((1 + b) ** -0.5 for b in added[:-1]), "last block is"),
+    "from the second": (
+        lambda added: math.prod((1 + b) ** -0.5 for b in added[1:]),
+        "the first block is missing",
     ),
-    "from 0": (lambda k, x, F, n: x + F(n(x) / (k + 1) ** 0.5), "counted from 1"),
-    "sum divided": (lambda k, x, F, n: (x + F(n(x))) / k**0.5, "the sum is divided"),
-    "no shortcut": (lambda k, x, F, n: F(n(x) / k**0.5), "the shortcut is missing"),
+    "the branches": (
+        lambda added: 1 - math.prod((1 + b) ** -0.5 for b in added),
+        "what the branches add",
+    ),
+    "b of one half": (lambda added: 1.5 ** (-len(added) / 2), "off by"),
 }
 
 
@@ -145,8 +153,8 @@ SCALED = {
     {
         check.placements: PLACES,
         check.stream_size: SIZES,
+        check.what_is_left: LEFT,
         check.warmup_rate: RATES,
-        check.scaled: SCALED,
     }
 )
 def test_a_slip_is_named(check_, answer, message):
@@ -178,7 +186,11 @@ UNUSUAL = {
         check.warmup_rate,
         lambda s, w, p: p if s >= w else p * (s + 1) / (w + 1),
     ),
-    "times the inverse root": (check.scaled, lambda k, x, F, n: x.add(F(n(x).mul(k**-0.5)))),
+    "by torch": (
+        check.what_is_left,
+        lambda added: (1 + torch.tensor(added)).rsqrt().prod(),
+    ),
+    "one root": (check.what_is_left, lambda added: math.prod(1 + b for b in added) ** -0.5),
 }
 
 

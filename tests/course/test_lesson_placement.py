@@ -97,6 +97,21 @@ def test_post_ln_of_three_blocks_bears_the_rate_and_of_six_does_not(depth, most,
         assert least < lesson["trained"](net, rate=0.03, seed=seed) < most
 
 
+def test_at_ten_times_the_last_rate_pre_ln_falls_behind_the_two_others():
+    lesson = run_cells(LESSON, *NETS)
+    lowest = {}
+    highest = {}
+    for placement in ("pre", "output", "sandwich"):
+        nets = [lesson["new_net"](placement, seed) for seed in range(100, 105)]
+        reached = [
+            lesson["trained"](net, rate=0.3, seed=seed) for seed, net in enumerate(nets, 100)
+        ]
+        lowest[placement] = min(reached)
+        highest[placement] = max(reached)
+    assert lowest["pre"] > 0.6 and highest["pre"] < 0.87
+    assert min(lowest["output"], lowest["sandwich"]) > highest["pre"]
+
+
 def trained_at(rates, lesson, seed):
     """Accuracy of the opening's net after one step of Adam at each of these rates."""
     data = lesson["data"]
