@@ -325,13 +325,6 @@ def stream(draw):
     return {"x": one, "f": added[:, :, 3], "q": q, "b": b, "l": 4, "ldots": b[2]}
 
 
-@lines("solutions/02a ex4-open")
-def scaled_stream(draw):
-    b = 0.4
-    added = [b / k for k in range(1, 25)]
-    return {"b": b, "q": {24: 1 + sum(added)}, "ldots": sum(1 / k for k in range(3, 24))}
-
-
 @lines("02a streams")
 def mixed_streams(draw):
     X, H, r, w = draw(3, D), draw(3, 3), draw(1, 3), draw(3, 1)
