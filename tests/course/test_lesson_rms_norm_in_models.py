@@ -21,7 +21,7 @@ def test_the_bare_exchange_costs_most_where_the_net_is_narrow(width, steps, cost
     assert sum(digits >= 10 for digits in lost) == costly
 
 
-@pytest.mark.slow  # the lesson counts at the widths 64 and 256
+@pytest.mark.slow  # the lesson draws the widths 64 and 256
 @pytest.mark.parametrize("width", [32, 64, 128, 256])
 def test_hadamards_matrix_bears_a_larger_outlier_than_a_random_rotation(width):
     cells = ("setup", "predict-03", "predict-03-answer", "turn-run")
@@ -31,7 +31,7 @@ def test_hadamards_matrix_bears_a_larger_outlier_than_a_random_rotation(width):
         outlier = roots * width**0.5
         errors = torch.stack([lesson["lost"](width, seed, outlier) for seed in range(600, 620)])
         gains[roots] = errors[:, :1] / errors[:, 1:]  # of the two rotations
-    helped = {roots: (found > 1.5).sum(0).tolist() for roots, found in gains.items()}
-    assert helped == {4: [20, 20], 8: [0, 20], 16: [0, 0], 24: [0, 0]}
-    assert (gains[16][:, 0] < 1).all() and (gains[16][:, 1] > 1).all()
-    assert (gains[24] < 1).all()
+    assert (gains[4] > 1.4).all()
+    assert (gains[8][:, 0] < 1.6).all() and (gains[8][:, 1] > 2).all()
+    assert (gains[16][:, 0] < 1).all()
+    assert all((found[:, 1] > found[:, 0]).all() for found in gains.values())
