@@ -174,6 +174,10 @@ FUNCTION = {
 def rms_norm_function(student) -> None:
     """student: a torch.autograd.Function of (x, weight, eps)."""
     if not (isinstance(student, type) and issubclass(student, torch.autograd.Function)):
+        if isinstance(student, torch.autograd.Function):
+            raise Slip("that is an instance: hand over the class itself, without brackets.")
+        if isinstance(student, type):
+            raise Slip("that class does not inherit: class MyRMSNorm(torch.autograd.Function).")
         if callable(student):
             student(*_function_case(3, 5).values())  # a stub raises
         raise Slip(f"that is {describe(student)}, expected a class of torch.autograd.Function.")
@@ -207,6 +211,16 @@ def _returned_by_backward(student, backward: Callable, case: dict) -> tuple:
     def noted(ctx, *arriving):
         gradients = backward(ctx, *arriving)
         returned.extend(gradients if isinstance(gradients, tuple | list) else [gradients])
+        if len(returned) != len(case):
+            raise Slip(
+                f"backward returns {len(returned)} of {len(case)} gradients: one for each argument "
+                "of forward, in their order, and None for eps."
+            )
+        if returned[0] is not None and returned[0].shape != case["x"].shape:
+            raise Slip(
+                f"the first gradient is that of x, expected shape {tuple(case['x'].shape)}, got "
+                f"{tuple(returned[0].shape)}: one for each argument of forward, in their order."
+            )
         return gradients
 
     # of the same name: torch names the class in its errors
@@ -285,6 +299,12 @@ def brought_back(x, dx, rate):
 
 
 STEP = {
+    "that is the way of the step; return the row after it.": lambda x, dx, rate: (
+        rate * mean(x.square()) * dx
+    ),
+    "that is minus the way of the step; return the row after it.": lambda x, dx, rate: (
+        -rate * mean(x.square()) * dx
+    ),
     "that is the plain step: it does not look at the size of the row.": with_factor(lambda x: 1),
     "one power too few: the gradient is c times shorter AND the way c times longer.": (
         with_factor(size)

@@ -180,6 +180,32 @@ def test_another_class_is_right(answer):
     assert check.rms_norm_function(answer).startswith("[ok]")
 
 
+class TwoGradients(InTwoSteps):
+    @staticmethod
+    def backward(ctx, dy):
+        return InTwoSteps.backward(ctx, dy)[:2]
+
+
+class TheOtherWayRound(InTwoSteps):
+    @staticmethod
+    def backward(ctx, dy):
+        dx, dweight, _ = InTwoSteps.backward(ctx, dy)
+        return dweight, dx, None
+
+
+CLASSES = {
+    "two gradients": (TwoGradients, "backward returns 2 of 3 gradients"),
+    "the other way round": (TheOtherWayRound, "the first gradient is that of x"),
+    "no function": (torch.nn.Linear, "that class does not inherit"),
+}
+
+
+@pytest.mark.parametrize(("answer", "message"), CLASSES.values(), ids=CLASSES)
+def test_a_class_of_another_form_is_told_so(answer, message):
+    verdict = check.rms_norm_function(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
 EIGENVALUES = {
     "no eps": ((1 / r, 0), "along: that holds for eps = 0 only"),
     "swapped": ((eps / r**3, 1 / r), "across comes first"),
@@ -212,6 +238,8 @@ def kept_length(x, dx, rate):
 
 
 STEP = {
+    "the way alone": (lambda x, dx, rate: rate * mean(x * x) * dx, "return the row after it"),
+    "minus the way": (lambda x, dx, rate: -rate * mean(x * x) * dx, "return the row after it"),
     "plain": (times(lambda x: 1), "that is the plain step"),
     "one power": (times(rms), "one power too few"),
     "three powers": (times(lambda x: rms(x) ** 3), "one power too many"),
