@@ -299,12 +299,6 @@ def brought_back(x, dx, rate):
 
 
 STEP = {
-    "that is the way of the step; return the row after it.": lambda x, dx, rate: (
-        rate * mean(x.square()) * dx
-    ),
-    "that is minus the way of the step; return the row after it.": lambda x, dx, rate: (
-        -rate * mean(x.square()) * dx
-    ),
     "that is the plain step: it does not look at the size of the row.": with_factor(lambda x: 1),
     "one power too few: the gradient is c times shorter AND the way c times longer.": (
         with_factor(size)
@@ -334,6 +328,9 @@ STEP = {
     "the sign: the step goes against the gradient.": with_factor(lambda x: -(size(x) ** 2)),
     "that is the step alone; return the row after it.": (
         lambda x, dx, rate: -rate * size(x) ** 2 * dx
+    ),
+    "that is the step alone, with the other sign; return x minus it.": (
+        lambda x, dx, rate: rate * size(x) ** 2 * dx
     ),
     "that is the row of size 1 after its step; go back to the old length.": (
         lambda x, dx, rate: x / size(x) - rate * size(x) * dx
