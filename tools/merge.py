@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 ANSWER = re.compile(r".+-stub|predict-\d+")  # made to be filled, whatever the course says in it
+MADE = re.compile(r"^(?:def |class )?(\w+)(?=\(| = |:)", re.MULTILINE)  # what a stub is to make
 
 
 @dataclass
@@ -40,9 +41,9 @@ def signature(cell: dict) -> str:
 def merge(mine: bytes, newest: bytes, given: dict[str, str]) -> Merged:
     """The newest lesson with what the reader wrote: answers, own cells, changes of other cells.
 
-    An answer stays, also where the course has changed its stub; another cell that both have changed
-    is the course's, and the reader's is left over. An own cell comes behind the cell that it
-    followed. ValueError where a notebook cannot be read.
+    An answer stays, also where the course has changed its stub, if the stub still asks for it.
+    Another cell that both have changed is the course's, and the reader's is left over. An own cell
+    comes behind the cell that it followed. ValueError where a notebook cannot be read.
     """
     notebook = json.loads(newest)
     result = list(_cells(notebook).values())
@@ -53,7 +54,7 @@ def merge(mine: bytes, newest: bytes, given: dict[str, str]) -> Merged:
         if signature(cell) == given.get(name) or not text(cell).strip():
             before = name if name in names else before
             continue
-        if name in names and _may_replace(result[names.index(name)], given):
+        if name in names and _may_replace(cell, result[names.index(name)], given):
             result[names.index(name)] = cell
         elif name in names or name in given:
             found.left.append(name)
@@ -66,11 +67,18 @@ def merge(mine: bytes, newest: bytes, given: dict[str, str]) -> Merged:
     return found
 
 
-def _may_replace(newest: dict, given: dict[str, str]) -> bool:
+def _may_replace(mine: dict, newest: dict, given: dict[str, str]) -> bool:
     """Whether the reader's text goes before the course's in this cell."""
     name = newest["id"]
-    as_given = signature(newest) == given.get(name)
-    return as_given or (name in given and ANSWER.fullmatch(name) is not None)
+    if signature(newest) == given.get(name):
+        return True
+    return name in given and ANSWER.fullmatch(name) is not None and _answers(mine, newest)
+
+
+def _answers(mine: dict, stub: dict) -> bool:
+    """Whether it makes what the stub asks for; an update may have given its id to another one."""
+    asked = MADE.findall(text(stub))
+    return not asked or re.search(rf"\b{asked[-1]}\b", text(mine)) is not None
 
 
 def _cells(notebook: dict) -> dict[str, dict]:

@@ -119,6 +119,13 @@ def test_an_answer_to_an_exercise_that_is_gone_is_named():
     assert (found.placed, found.left) == ([], [STUB])
 
 
+def test_an_answer_is_not_put_below_another_question_that_took_its_id():
+    newest = edited(GIVEN, write(**{in_python(STUB): "def another():\n    raise ValueError"}))
+    found = update(ANSWERED, newest)
+    assert texts(found.content) == texts(newest)
+    assert (found.placed, found.left) == ([], [STUB])
+
+
 def test_own_cells_come_behind_the_cell_that_they_followed():
     place = CELLS.index(CODE) + 1
     mine = edited(edited(GIVEN, add(place, "own-1", "a = 1")), add(place + 1, "own-2", "b = 2"))
