@@ -522,43 +522,6 @@ GRIDS["swaps_deep"] = swaps(depth=4)
 for name, rate in (("lowest", 1e-3), ("low", 3e-3), ("high", 3e-2), ("highest", 1e-1)):
     GRIDS[f"swaps_{name}"] = swaps(rate)
 
-# Lesson 04: lesson 03's net with RMSNorm's own gradient and with the published one, for gains that
-# start at 1, from 0.5 to 2.5 and from 1 to 5; with r held still, and without the part along x.
-# Its controls: the right gradient with that part added, and gains below 1
-LINES = [
-    "rms_norm",
-    "published",
-    "rms_norm_to_2.5",
-    "published_to_2.5",
-    "rms_norm_to_5",
-    "published_to_5",
-    "tangent_to_5",
-    "path_1",
-]
-STARTS_A_RATE = range(100, 120)  # each line at each rate: the lesson shows them all
-
-
-def lines(
-    model: dict,
-    steps: int,
-    rates: list[float],
-    starts: Iterable[int],
-    norms: list[str],
-    optimizer: str = "sgd",
-) -> Grid:
-    relu = {"build": "mlp", "depth": 21, "shortcut": True, "start": "he"} | model
-    train = ADAM | OFTEN | {"steps": steps, "optimizer": optimizer}
-    return grid(norms, relu, train, rates=rates, tuning_seeds=tuple(starts))
-
-
-FAR = [*LINES[:2], *LINES[4:6]]  # gains of 1, and those that are farthest from it
-GRIDS["published"] = lines({}, 100, [1e-2, 1e-1, 3e-1, 1.0], STARTS_A_RATE, LINES)
-CONTROLS = ["added_to_5", "rms_norm_to_0.8", "published_to_0.8"]
-GRIDS["published_controls"] = lines({}, 100, [1e-1, 3e-1], STARTS_A_RATE, CONTROLS)
-GRIDS["published_wide"] = lines({"width": 128}, 100, [1e-1, 3e-1], FIVE, FAR)
-GRIDS["published_long"] = lines({}, 400, [1e-1], FIVE, FAR)
-GRIDS["published_adam"] = lines({}, 100, [1e-3, 3e-3, 1e-2], FIVE, FAR, "adam")
-
 # Lesson 03b: which gains does weight decay pull? Norms on both sides of each branch, and a last one
 DECAY = [f"decay_{which}" for which in (*training.DECAYED, "offset")]
 BOTH_SIDES = {"build": "residual_mlp", "depth": 4, "width": 32, "placement": "sandwich"}

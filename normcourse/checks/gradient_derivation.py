@@ -611,6 +611,8 @@ def winning(student, descend: Callable) -> str:
         raise Slip(f"{len(gain)} gains, expected 8: one for each number of a row.")
     if (gain == 0).any():
         raise Slip("a gain is 0: that number of a row never comes out.")
+    if not gain.isfinite().all():
+        raise Slip(f"the gains are {gain.tolist()}, expected eight finite numbers.")
     right, kept = _arrived(descend, right_gradient, gain)
     wrong, grown = _arrived(descend, published_line, gain)
     counts = f"the right gradient brings {right} of {ROWS} rows, the published line {wrong}"
@@ -630,6 +632,10 @@ def _arrived(descend: Callable, gradient: Callable, gain: torch.Tensor) -> tuple
 def _why_not(gain: torch.Tensor, right: int, wrong: int) -> str:
     if (gain == 1).all():
         return "With gain 1 the published line is right."
+    if gain.abs().max() < 0.02:  # |xhat - goal|^2 is at most 32
+        return "With gains so small each loss is below 0.01 before the first step."
+    if gain.mean() < 0 and wrong < right:
+        return "Here a is below 0: rows shrink by so much that a step goes past the target."
     if gain.mean() >= 1:
         return "The mean gain is 1 or more: what is a then, and which way does the length go?"
     if max(right, wrong) < 2 * AHEAD:

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from normcourse.training.models import Norm, cnn, mlp, residual_mlp, transformer
-from normcourse.training.published import PublishedRMSNorm, added, path_1, published, tangent
 from normcourse.training.streams import streams_mlp
 from normlib import layers
 
@@ -91,20 +90,6 @@ def _centring(width: int) -> nn.Module:
     return Centring()
 
 
-def _published(low: float = 1.0, high: float = 1.0, line: Callable = published) -> Norm:
-    """Gains start evenly spaced between two numbers."""
-    return lambda width: PublishedRMSNorm(torch.linspace(low, high, width), line)
-
-
-def _rms_between(low: float, high: float) -> Norm:
-    def layer(width: int) -> nn.Module:
-        norm = layers.RMSNorm(width, eps=1e-5)
-        norm.weight = nn.Parameter(torch.linspace(low, high, width))
-        return norm
-
-    return layer
-
-
 class OffsetRMSNorm(nn.Module):
     """RMSNorm that stores its gain as an offset from 1: weight (width,), zeros.
 
@@ -144,16 +129,6 @@ CONTENDERS = {
     "batch_norm_eps_100": Contender("eps 100", partial(layers.BatchNorm1d, eps=100.0), flat=True),
     "layer_norm": _layer_norm,
     "rms_norm": Contender("eps 1e-5", _rms_rows),
-    "rms_norm_to_2.5": Contender("eps 1e-5, gains from 0.5 to 2.5", _rms_between(0.5, 2.5)),
-    "rms_norm_to_5": Contender("eps 1e-5, gains from 1 to 5", _rms_between(1.0, 5.0)),
-    "rms_norm_to_0.8": Contender("eps 1e-5, gains from 0.2 to 0.8", _rms_between(0.2, 0.8)),
-    "published": Contender("eps 1e-5, claim A154's wrong gradient", _published()),
-    "published_to_2.5": Contender("the same, gains from 0.5 to 2.5", _published(0.5, 2.5)),
-    "published_to_5": Contender("the same, gains from 1 to 5", _published(1.0, 5.0)),
-    "published_to_0.8": Contender("the same, gains from 0.2 to 0.8", _published(0.2, 0.8)),
-    "tangent_to_5": Contender("that without its part along x", _published(1.0, 5.0, tangent)),
-    "added_to_5": Contender("RMSNorm's own with that part added", _published(1.0, 5.0, added)),
-    "path_1": Contender("eps 1e-5, its gradient with r held still", _published(line=path_1)),
     # lesson 03b: which gains decay pulls, beside the weights
     "decay_nothing": _decays("eps 1e-5, nothing decays", decayed="nothing"),
     "decay_matrices": _decays("eps 1e-5, no gain decays", decayed="matrices"),
