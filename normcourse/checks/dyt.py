@@ -25,6 +25,7 @@ def only(student: Callable) -> None:
     """
     data = training.digits()
     net = _Turned(training.transformer(layers.RMSNorm, depth=2, width=8, seed=0))
+    _other_gains(net)
     inputs = data.train_x[:100]
     rows_of = training.rows_read(net, inputs)
     read = [rows.clone() for rows in rows_of.values()]
@@ -54,6 +55,13 @@ def only(student: Callable) -> None:
             )
         if not torch.allclose(got(inputs), want):
             raise Slip("besides the one norm, something else has changed in the copy.")
+
+
+def _other_gains(net: nn.Module) -> None:
+    """Each norm gets a gain of its own, as in a trained net: a fresh norm is another one."""
+    norms = [layer for layer in net.modules() if isinstance(layer, layers.RMSNorm)]
+    for seed, norm in enumerate(norms):
+        norm.weight = nn.Parameter(1 + 0.3 * draw(8, seed=seed).to(norm.weight))
 
 
 def _exchanged(student: Callable, net: nn.Module, i: int):
@@ -190,6 +198,9 @@ GAINS = {
         "no sqrt(D) belongs here: the slope of tanh at 0 is 1.": (
             lambda v: v.root * v.weight / (v.rho * v.alpha)
         ),
+        "no sqrt(D) below: it belongs to the derived curve; the slope of tanh at 0 is 1.": (
+            lambda v: v.weight / (v.rho * v.alpha * v.root)
+        ),
         "rho is a root already; no further root.": (lambda v: v.weight / (v.rho**0.5 * v.alpha)),
         "rho enters once, not squared.": lambda v: v.weight / (v.rho**2 * v.alpha),
         "that is the slope of this DyT; find the gain for which it is weight / rho.": (
@@ -247,6 +258,7 @@ def _separated_slips(y) -> dict:
         "g: the numerator is D = 64, not its root.": 8 / (64 - y**2),
         "g: this is D times the bracket; it is on the right, so divide by the bracket.": 64 - y**2,
         "g: y is squared in the equation.": 8 / (8 - y),
+        "g: y is squared in the equation: the bracket is 1 - y^2/64.": 64 / (64 - y),
         "g: y^2 is divided by D in the equation.": 1 / (1 - y**2),
         "g: y^2 is divided by D, not by its root.": 1 / (1 - y**2 / 8),
         "g: only the fraction with 8 - y is there; add the one with 8 + y.": 4 / (8 - y),

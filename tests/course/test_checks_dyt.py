@@ -32,6 +32,7 @@ WRONG_GAINS = {
     "as it starts": (lambda w, rho, alpha: w, "of the opening"),
     "the page's alpha": (lambda w, rho, alpha: w / rho / 0.5, "that is given"),
     "the root of D": (lambda w, rho, alpha: root(w) * w / rho / alpha, "no sqrt(D)"),
+    "the derived gain": (lambda w, rho, alpha: w / (rho * alpha * root(w)), "no sqrt(D) below"),
     "root of rho": (lambda w, rho, alpha: w / math.sqrt(rho) / alpha, "no further root"),
     "rho squared": (lambda w, rho, alpha: w / rho / rho / alpha, "not squared"),
     "slope for gain": (lambda w, rho, alpha: w * alpha, "slope of this DyT"),
@@ -80,6 +81,7 @@ WRONG_SEPARATIONS = {
     "D times the bracket": (64 - y**2, INTEGRAL, "divide by the bracket"),
     "sign of g": (-G, INTEGRAL, "changed places"),
     "y not squared": (1 / (1 - y / 8), INTEGRAL, "squared"),
+    "y not squared, over D": (1 / (1 - y / 64), INTEGRAL, "squared in the equation: the bracket"),
     "no D": (1 / (1 - y**2), INTEGRAL, "divided by D in"),
     "root of D": (1 / (1 - y**2 / 8), INTEGRAL, "not by its root"),
     "one fraction": (4 / (8 - y), INTEGRAL, "add the one"),
@@ -174,13 +176,13 @@ def compared_with_the_net(net, i, new):
     return surgery.replace(copied, layers.RMSNorm, in_its_place)[0]
 
 
-def without_the_others(net, i, new):
+def with_others(net, i, new, other):
     net = copy.deepcopy(net)
     read = training.rows_read(net, training.digits().train_x[:100])
     chosen = list(read)[i]
 
     def in_its_place(norm):
-        return new(norm, read[norm]) if norm is chosen else nn.Identity()
+        return new(norm, read[norm]) if norm is chosen else other()
 
     return surgery.replace(net, layers.RMSNorm, in_its_place)[0]
 
@@ -213,7 +215,11 @@ WRONG_ONLY = {
     "as the net lists them": (by_names, "as the net lists them, not as they read"),
     "up to it": (partial(only, at=lambda i: range(i + 1)), "exchanged were the norms [0, 1]"),
     "in place": (partial(only, copied=False), "the net itself was changed"),
-    "the others taken out": (without_the_others, "something else has changed"),
+    "the others taken out": (partial(with_others, other=nn.Identity), "something else has changed"),
+    "the others fresh": (
+        partial(with_others, other=lambda: layers.RMSNorm(8)),
+        "something else has changed",
+    ),
     "rows of another": (partial(only, rows_of=lambda i: (i + 1) % SMALL), "rows of norm 2"),
     "rows of the test": (measured_on_the_test, "rows of test pictures"),
     "report too": (lambda *given: (only(*given), {}), "take the first"),
