@@ -81,6 +81,11 @@ CONSTANTS = {
         x.square().cumsum(-1) - x.square()
     ),
     "the own part of the sum is x^2, not x.": lambda x: _total(x) - x,
+    "the own part of D rho^2 is x^2, not D x^2.": lambda x: _total(x) - x.shape[-1] * x.square(),
+    "take the own square off the total: you add it once more.": lambda x: _total(x) + x.square(),
+    "square each of the others, then add: you square their sum.": lambda x: (
+        x.sum(-1, keepdim=True) - x
+    ).square(),
     "the total is the sum of the squares, not D.": lambda x: x.shape[-1] - x.square(),
     "square first, then add: you square the sum.": lambda x: (
         x.sum(-1, keepdim=True).square() - x.square()
@@ -177,6 +182,8 @@ DX = {
     "half of it: the 2x of the inner derivative takes the 1/2 of the root away.": (
         lambda dy, x, c, s: dy * s * c / _power(x, c) / 2
     ),
+    "in the numerator, too, c = exp(log_c).": lambda dy, x, c, s: dy * s * c.log() / _power(x, c),
+    "the exponent is 3/2, not 1.": lambda dy, x, c, s: dy * s * c / _power(x, c, 1),
     "the exponent is 3/2, not 2.": lambda dy, x, c, s: dy * s * c / _power(x, c, 2),
     "the second term of the product rule is subtracted: x^2 + c - x^2.": lambda dy, x, c, s: (
         dy * s * (2 * x.square() + c) / _power(x, c)
@@ -201,6 +208,7 @@ DLOG = {
     "log_c has shape (1,), and so has its gradient.": lambda dy, x, c, s: (
         _by_c(dy, x, c, s) * c
     ).sum(),
+    "the exponent is 3/2, not 1.": lambda dy, x, c, s: -_sum(dy * s * x / _power(x, c, 1)) / 2 * c,
     "x enters once: the derivative of x (x^2 + c)^(-1/2) in c keeps x, not x^2.": (
         lambda dy, x, c, s: _sum(_by_c(dy, x, c, s) * x) * c
     ),
@@ -290,6 +298,12 @@ WHOLES = {
         d**0.5 * torch.atan(x / c)
     ),
     "in the arctangent x is divided by sqrt(c).": lambda x, d, c: d**0.5 * torch.atan(x),
+    "u = x/sqrt(c) belongs into the arctangent; then sqrt(D) stands in front.": lambda x, d, c: (
+        (d / c) ** 0.5 * torch.atan(x)
+    ),
+    "u = x/sqrt(c) belongs into the arctangent, and sqrt(D) alone in front.": lambda x, d, c: (
+        (d * c) ** 0.5 * torch.atan(x)
+    ),
     "x is divided by sqrt(c), not by sqrt(D): the squares of the others decide.": lambda x, d, c: (
         d**0.5 * torch.atan(x / d**0.5)
     ),

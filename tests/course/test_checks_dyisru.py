@@ -53,6 +53,12 @@ CONSTANTS = {
     ),
     "all rows": (lambda x: x.square().sum() - x.square(), "the last axis alone"),
     "total less x": (lambda x: total(x) - x, "x^2, not x"),
+    "total less D times": (lambda x: total(x) - x.shape[-1] * x**2, "not D x^2"),
+    "total and own": (lambda x: total(x) + x.square(), "once more"),
+    "square of the others' sum": (
+        lambda x: (x.sum(-1, keepdim=True) - x) ** 2,
+        "square each of the others",
+    ),
     "no keepdim": (lambda x: x.square().sum(-1) - x.square(), "without keepdim=True"),
     "D less own": (lambda x: x.shape[-1] - x.square(), "not D"),
     "square of sum": (lambda x: x.sum(-1, keepdim=True) ** 2 - x**2, "square first"),
@@ -159,6 +165,15 @@ BACKWARDS = {
     ),
     "half dlog": (backward(dlog=lambda *a: one(by_c(*a)) * a[2] / 2), "comes once"),
     "power 2": (backward(lambda dy, x, c, s: dy * s * c / (x**2 + c) ** 2), "not 2."),
+    "log c on top": (
+        backward(lambda dy, x, c, s: dy * s * c.log() / (x**2 + c) ** 1.5),
+        "in the numerator, too",
+    ),
+    "power 1": (backward(lambda dy, x, c, s: dy * s * c / (x**2 + c)), "dx: the exponent is 3/2"),
+    "power 1 in dlog": (
+        backward(dlog=lambda dy, x, c, s: -one(dy * s * x / (x**2 + c)) * c / 2),
+        "dlog_c: the exponent is 3/2, not 1.",
+    ),
     "plus": (
         backward(lambda dy, x, c, s: dy * s * (2 * x**2 + c) / (x**2 + c) ** 1.5),
         "is subtracted",
@@ -243,6 +258,14 @@ WHOLES = {
     "chain rule twice": (of_root(torch.atan, lambda d, c: (d / c) ** 0.5), "counts once"),
     "by c": (lambda x, d, c: d**0.5 * torch.atan(x / c), "not by c"),
     "x alone": (lambda x, d, c: d**0.5 * torch.atan(x), "is divided by sqrt(c)."),
+    "x alone, chain rule": (
+        lambda x, d, c: (d / c) ** 0.5 * torch.atan(x),
+        "then sqrt(D) stands in front",
+    ),
+    "x alone, no chain rule": (
+        lambda x, d, c: (d * c) ** 0.5 * torch.atan(x),
+        "sqrt(D) alone in front",
+    ),
     "by the root of D": (lambda x, d, c: d**0.5 * torch.atan(x / d**0.5), "not by sqrt(D)"),
     "minus": (lambda x, d, c: -(d**0.5) * torch.atan(x / c**0.5), "the sign is turned"),
     "height of RMSNorm": (

@@ -1,9 +1,8 @@
-"""What lesson 06 says and does not print: DyT with another slope, and other nets."""
+"""What lesson 06 says and does not print: one constant in other nets."""
 
 from functools import partial
 
 import pytest
-import torch
 
 from normcourse import training
 from normlib import layers
@@ -23,17 +22,9 @@ def lesson() -> dict:
         "exact-check",
         ("use-train", "trained = "),
         "use-layer",
-        ("use-run", "print("),
+        ("use-run", "of_norm ="),
     )
     return run_cells("06_dyisru.ipynb", *parts)
-
-
-def test_with_the_slope_of_its_own_row_dyt_hands_back_more_than_rms_norm():
-    page = run_cells("06_dyisru.ipynb", "setup", "failure-run")
-    for outlier in torch.tensor([30.0, 100.0]):
-        rho = page["row_with"](outlier).square().mean().sqrt()
-        of_dyt = page["slope_of_dyt"](outlier, 1 / rho, 8.0)
-        assert of_dyt > 1.5 * page["column_of_rms_norm"](outlier).norm()
 
 
 @pytest.mark.slow
@@ -52,4 +43,4 @@ def test_with_one_constant_a_net_keeps_nine_of_ten_digits(lesson, width, rate):
         }
         assert kept["told each c"] == 1
         assert kept["one c"] >= 0.9
-        assert kept["the line"] >= 0.8
+        assert kept["the line"] >= 0.85

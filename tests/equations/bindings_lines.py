@@ -689,7 +689,7 @@ def dyisru_number(draw):
     return {"x": x, "c": c, "kappa": kappa, "y": kappa * x / (x**2 + c).sqrt()}
 
 
-@lines("06 whole-derive", "solutions/06 ex3")
+@lines("06 predict-03-read", "06 whole-derive", "solutions/06 ex3")
 def whole_of_an_outlier(draw):
     x, c = draw(1)[0], 1.7
     rho = ((x**2 + c) / D) ** 0.5
