@@ -122,6 +122,12 @@ GRIDS = {
         ADAM | SGD,
         rates=OPENING_RATES,
     ),
+    "opening_zero": grid(  # its control: one layer and the head are left
+        ["none"],
+        {**OPENING, "shortcut": True, "branch_gain": 0.0},
+        ADAM | SGD,
+        rates=OPENING_RATES,
+    ),
     "opening_he": grid(
         ["none"],
         {**OPENING, "start": "he", "shortcut": False},
@@ -162,13 +168,6 @@ GRIDS = {
         {**OPENING, "shortcut": True},
         ADAM | SGD | {"optimizer": "adam", "steps": 100},
         rates=[1e-4, 3e-4, 1e-3, 3e-3],
-    ),
-    "opening_last_norm": grid(  # shortcuts, no norm in the branches, one before the head
-        ["layer_norm", "rms_norm"],
-        {**OPENING, "shortcut": True, "only_last": True},
-        ADAM | SGD,
-        rates=[1e-2, 3e-2, 1e-1, 3e-1],
-        nudged=nudge(["layer_norm", "rms_norm"], count=2),
     ),
     "capstone_mlp": grid(
         [*EVERYWHERE, "derf"],

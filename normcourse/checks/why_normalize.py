@@ -127,6 +127,9 @@ BLOCKS = {  # of h, norm, linear
     "the sum is not divided by the root of 2: h + F(norm(h)).": lambda h, norm, linear: (
         (h + torch.relu(linear(norm(h)))) / math.sqrt(2)
     ),
+    "the branch is Linear, then ReLU; yours has a tanh.": lambda h, norm, linear: (
+        h + torch.tanh(linear(norm(h)))
+    ),
     "the branch is Linear, then ReLU; yours has a leaky ReLU.": lambda h, norm, linear: (
         h + functional.leaky_relu(linear(norm(h)))
     ),
@@ -270,7 +273,7 @@ def _least_width(depth: int, width) -> None:
     if width is None:
         raise Slip(f"kept is right; now measure: narrowest[{depth}] is still None.")
     if width not in WIDTHS:
-        raise Slip(f"narrowest[{depth}] is {width}, expected one of {WIDTHS}.")
+        raise Slip(f"narrowest[{depth}] is {width!r}, expected one of the numbers {WIDTHS}.")
     share = _share(depth, width)
     if share < KEPT:
         raise Slip(f"{depth} layers of width {width} keep {share:.2f}, less than {KEPT}: go wider.")
@@ -318,9 +321,23 @@ def block(student) -> None:
     reference = bound(lambda h, norm, linear: h + torch.relu(linear(norm(h))))
     slips = {message: bound(formula) for message, formula in BLOCKS.items()}
     cases = [{"h": 1 + draw(3, 5, seed=8)}, {"h": 2 * draw(2, 4, 5, seed=9)}]
-    calls(forward, reference, *cases, slips=slips)
+    try:
+        calls(forward, reference, *cases, slips=slips)
+    except Slip:
+        _of_what_is_given(student(norm, linear), norm, linear)
+        raise
     same_gradients(forward, reference, cases[0])
     _learns(student(norm, linear), norm, linear, cases[0]["h"])
+
+
+def _of_what_is_given(made, norm: nn.Module, linear: nn.Module) -> None:
+    """Raise Slip if made holds parameters of its own in the place of those that are missing."""
+    held = list(made.parameters()) if isinstance(made, nn.Module) else []
+    for name, part in {"norm": norm, "linear": linear}.items():
+        given = list(part.parameters())
+        kept = [any(torch.equal(p, own) for own in held) for p in given]
+        if not any(kept) and len(held) >= len(given):
+            raise Slip(f"use the {name} that MyBlock is given; yours makes one of its own.")
 
 
 def _learns(made, norm: nn.Module, linear: nn.Module, h: Tensor) -> None:
@@ -374,7 +391,7 @@ def _in_words(accuracy: float | None) -> str:
 @exercise(
     "Exercise 4 (a norm of your own)",
     f"MyNorm({WIDTH})",
-    f"times {LARGER} and times {SMALLER}: all three",
+    f"times {LARGER} and times {SMALLER}: all three times",
     f"between {LEAST} and {MOST}",
     f"thirty layers with shortcuts, trains it for {STEPS} steps",
     f"at the rates {RATES[0]}, {RATES[1]} and {RATES[2]:g}",
@@ -406,6 +423,7 @@ def own_norm(student) -> str:
             f"expected from {LEAST} to {MOST}: is the measure a mean, of numbers without a sign? "
             "A constant factor may help, too."
         )
+    _without_sign(student, -1 - rows.abs())
     reached = [_trained(student, rate) for rate in RATES]
     found = ", ".join(
         f"{_in_words(accuracy)} at the rate {rate:g}"
@@ -461,17 +479,31 @@ def _one_scale(student, rows: Tensor, normed: Tensor) -> None:
         )
 
 
+def _slope(rows: Tensor, normed: Tensor) -> Tensor:
+    """(rows, 1): what each row was multiplied by, its mean left aside."""
+    centred = rows - rows.mean(1, keepdim=True)
+    return (normed * centred).sum(1, keepdim=True) / centred.square().sum(1, keepdim=True)
+
+
 def _divided(rows: Tensor, normed: Tensor) -> None:
     """Raise Slip unless each row leaves divided by one number, minus one number or not."""
     centred = rows - rows.mean(1, keepdim=True)
     left = normed - normed.mean(1, keepdim=True)
-    slope = (left * centred).sum(1, keepdim=True) / centred.square().sum(1, keepdim=True)
     if torch.allclose(left, torch.zeros_like(left), atol=1e-6):
         raise Slip("nothing of the row is left, all its numbers are equal: divide h by its size.")
-    if not torch.allclose(left, slope * centred, rtol=1e-3, atol=1e-3):
+    if not torch.allclose(left, _slope(rows, normed) * centred, rtol=1e-3, atol=1e-3):
         raise Slip(
             "the numbers of a row do not keep their proportions: divide all of them by one number, "
             "the size of the row."
+        )
+
+
+def _without_sign(student, negative: Tensor) -> None:
+    """Raise Slip for a measure that is below 0 in rows of negative numbers."""
+    if _slope(negative, _normed(student, negative).detach()).min() < 0:
+        raise Slip(
+            "rows of negative numbers leave with their signs turned round: a size is not negative, "
+            "so measure numbers without a sign (absolute values, or squares)."
         )
 
 

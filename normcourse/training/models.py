@@ -26,7 +26,6 @@ def mlp(
     depth: int = 4,
     width: int = 64,
     shortcut: bool = False,
-    only_last: bool = False,
     skip_init: bool = False,
     branch_gain: float = 1.0,
     start: str = "he",
@@ -37,12 +36,9 @@ def mlp(
     Args:
         shortcut: True makes a Block of each layer but the first: h + ReLU(Linear(norm(h))), with a
             last norm before the head. The shortcut has full size: nothing shrinks h.
-        only_last: with shortcuts, the Blocks have no norm; the one before the head stays.
         skip_init, branch_gain: of the Blocks, their skip_init and gain.
         start: of STARTS, the size of the weights; biases are 0.
     """
-    if only_last and not shortcut:
-        raise ValueError("only_last is for a net of Blocks: pass shortcut=True too.")
     if skip_init and not shortcut:
         raise ValueError("skip_init scales the branch beside a shortcut: pass shortcut=True too.")
     if branch_gain != 1.0 and not shortcut:
@@ -53,8 +49,7 @@ def mlp(
         layers = [first, nn.ReLU()]
         for _ in range(depth - 1):
             branch = nn.Sequential(nn.Linear(width, width), nn.ReLU())
-            of_branch = None if only_last else norm
-            block = Block(branch, of_branch, width, skip_init=skip_init, gain=branch_gain)
+            block = Block(branch, norm, width, skip_init=skip_init, gain=branch_gain)
             layers.append(block)
         layers.extend(_optional(norm, width))
     else:

@@ -130,6 +130,7 @@ BLOCKS = {
     "two before the ReLU": (lambda h, n, w: h + n(w(n(h))).relu(), "a second one behind it"),
     "a leaky ReLU": (lambda h, n, w: h + F.leaky_relu(w(n(h))), "yours has a leaky ReLU"),
     "by the root of 2": (lambda h, n, w: (h + w(n(h)).relu()) / 2**0.5, "by the root of 2"),
+    "a tanh": (lambda h, n, w: h + w(n(h)).tanh(), "yours has a tanh"),
     "a GELU": (lambda h, n, w: h + F.gelu(w(n(h))), "yours has a GELU"),
     "minus": (lambda h, n, w: h - w(n(h)).relu(), "not subtracted"),
     "no bias": (lambda h, n, w: h + (n(h) @ w.weight.T).relu(), "the bias of the Linear"),
@@ -150,6 +151,26 @@ class Hidden(nn.Module):
 
     def forward(self, h):
         return h + torch.relu(self.parts[1](self.parts[0](h)))
+
+
+class OfItsOwn(nn.Module):
+    """Another norm or another Linear in the place of the one that is given."""
+
+    def __init__(self, norm, linear):
+        super().__init__()
+        self.norm = norm
+        self.linear = linear
+
+    def forward(self, h):
+        return h + torch.relu(self.linear(self.norm(h)))
+
+
+def norm_of_its_own(norm, linear):
+    return OfItsOwn(nn.LayerNorm(5), linear)
+
+
+def linear_of_its_own(norm, linear):
+    return OfItsOwn(norm, nn.Linear(5, 5))
 
 
 class HalfHidden(Hidden):
@@ -173,6 +194,8 @@ BUILT = {name: (block_of(formula), says) for name, (formula, says) in BLOCKS.ite
         lambda norm, linear: lambda h: h + linear(norm(h)).relu(),
         "expected a module (nn.Module)",
     ),
+    "a norm of its own": (norm_of_its_own, "use the norm that MyBlock is given"),
+    "a linear of its own": (linear_of_its_own, "use the linear that MyBlock is given"),
     "linear's weight detached": (block_of(weight_detached), "linear.weight gets no gradient"),
     "the norm's gain detached": (block_of(norm_detached), "norm.weight gets no gradient"),
 }
@@ -225,6 +248,10 @@ NORMS = {
         "A constant factor may help",
     ),
     "with signs": (norm_of(lambda h: h / (h.mean(-1, keepdim=True) + 1e-6)), "without a sign"),
+    "the largest, with its sign": (
+        norm_of(lambda h: h / (h.amax(-1, keepdim=True) + 1e-6)),
+        "a size is not negative",
+    ),
     "no eps": (norm_of(lambda h: h / h.abs().mean(-1, keepdim=True)), "a row of zeros"),
     "detached": (norm_of(lambda h: (h / mean(h)).detach()), "no gradient"),
     "one number a row": (norm_of(mean), "came out"),
@@ -298,6 +325,11 @@ DEPTHS_AND_WIDTHS = {
     "too wide": (kept_of(), NARROWEST | {10: 128}, "10 layers of width 64 keep at least"),
     "as deep as wide": (kept_of(), NARROWEST | {30: 128}, "go wider"),
     "no such width": (kept_of(), NARROWEST | {30: 192}, "expected one of"),
+    "words": (
+        kept_of(),
+        NARROWEST | {3: "16"},
+        "narrowest[3] is '16', expected one of the numbers",
+    ),
     "a list": (kept_of(), [16, 64, 512], "a dict with the depths"),
     "a depth is missing": (kept_of(), {3: 16, 10: 64}, "a dict with the depths"),
 }

@@ -152,9 +152,10 @@ def test_at_the_rate_1_rms_norm_beside_shortcuts_learns_nothing():
 
 
 @pytest.mark.slow
-def test_a_small_constant_in_the_place_of_the_norms_ends_as_in_its_record():
+@pytest.mark.parametrize("gain", ["thirtieth", "zero"])
+def test_a_constant_in_the_place_of_the_norms_ends_as_in_its_record(gain):
     lesson = definitions()
-    record = training.load_record(NOTEBOOKS / "records/opening_thirtieth.json")
+    record = training.load_record(NOTEBOOKS / f"records/opening_{gain}.json")
     final = next(run for run in record.runs if run.phase == "final")
     model = {name: value for name, value in record.settings.model.items() if name != "build"}
     net = training.mlp(seed=final.seed, **model)
@@ -163,17 +164,62 @@ def test_a_small_constant_in_the_place_of_the_norms_ends_as_in_its_record():
 
 
 @pytest.mark.slow
-def test_any_constant_from_a_thousandth_to_a_tenth_does_and_one_does_not():
+def test_any_constant_up_to_a_tenth_does_and_one_does_not():
     lesson = definitions()
     for seed in range(2):
         reached = {}
-        for gain in (0.001, 0.01, 0.1, 1.0):
+        for gain in (0.0, 0.001, 0.01, 0.1, 1.0):
             how = {"shortcut": True, "branch_gain": gain, "start": "torch", "seed": seed}
             net = training.mlp(depth=30, **how)
             lesson["train"](net, steps=100, rate=0.3)
             reached[gain] = lesson["accuracy"](net)
         assert reached.pop(1.0) < 0.14
         assert min(reached.values()) > 0.9
+
+
+SWITCHED_OFF = {  # norm, rate, the constant; accuracy with the branches, and without them
+    "batch_norm": (0.1, 1.0, 0.95, 0.2, 0.5),
+    "layer_norm": (0.1, 1.0, 0.95, 0.2, 0.5),
+    "rms_norm": (0.3, 1.0, 0.88, 0.7, 0.9),
+    "none": (0.3, 1 / 30, 0.92, 0.92, 0.96),
+}
+
+
+@pytest.mark.slow  # the lesson does it with one net with LayerNorm and one without a norm
+@pytest.mark.parametrize("norm", SWITCHED_OFF)
+def test_the_branches_take_part_beside_a_norm_and_not_beside_a_small_constant(norm):
+    lesson = definitions()
+    rate, gain, reached, least, most = SWITCHED_OFF[norm]
+    for seed in range(5):
+        how = {"shortcut": True, "branch_gain": gain, "start": "torch", "seed": seed}
+        net = training.mlp(NORMS[norm], depth=30, **how)
+        lesson["train"](net, steps=100, rate=rate)
+        assert lesson["accuracy"](net) > reached
+        for block in net[2:31]:
+            block.gain = 0.0
+        assert least < lesson["accuracy"](net) < most
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("width", each([16, 64, 512], quick=64))
+def test_rows_far_apart_lose_the_digits_and_rows_that_are_alike_keep_them(width):
+    """BatchNorm in each layer, and RMSNorm in each branch: the spread does not decide."""
+    lesson = definitions()
+    data = lesson["data"]
+
+    def spread_and_told(body):
+        rows = equally_long(body(data.validation_x))
+        spread = (rows - rows.mean(0)).square().mean().sqrt()
+        return spread, lesson["told_apart"](rows, data.validation_y)
+
+    for seed in range(6):
+        how = {"depth": 30, "width": width, "start": "torch", "seed": seed}
+        spread, told = spread_and_told(training.mlp(layers.BatchNorm1d, **how)[:-1])
+        assert 0.7 < spread < 0.9
+        assert 0.03 < told < 0.17
+        spread, told = spread_and_told(training.mlp(layers.RMSNorm, shortcut=True, **how)[:31])
+        assert 0.06 < spread < 0.12
+        assert told > 0.3
 
 
 def test_with_looks_linear_weights_rows_stay_apart():

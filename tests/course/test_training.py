@@ -123,19 +123,6 @@ def test_a_block_has_its_norm_where_its_placement_says(placement):
     assert torch.equal(bare(x), x + branch(x))
 
 
-def test_only_last_leaves_the_norm_before_the_head_and_no_other():
-    net = training.mlp(layers.LayerNorm, depth=3, width=8, shortcut=True, only_last=True)
-    x = draw(5, 64)
-    h = net[1](net[0](x))
-    for block in net[2:4]:
-        h = h + torch.relu(block.branch[0](h))
-    wanted = net[-1](nn.functional.layer_norm(h, (8,)))
-    torch.testing.assert_close(net(x), wanted)
-    assert sum(isinstance(part, layers.LayerNorm) for part in net.modules()) == 1
-    with pytest.raises(ValueError, match="pass shortcut=True"):
-        training.mlp(layers.LayerNorm, only_last=True)
-
-
 def test_a_branch_gain_multiplies_each_branch_and_nothing_else():
     net = training.mlp(depth=3, width=8, shortcut=True, branch_gain=0.1)
     x = draw(5, 64)
