@@ -471,6 +471,7 @@ WRITERS = {
 OFTEN = {"optimizer": "sgd", "batch_size": 32, "warmup": 0, "evaluate_every": 20}
 HALVES_RATES = [1e-5, 1e-4, 3e-4, 1e-3, 1e-2, 1e-1, 3e-1]
 SMALL_RATES = [1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]  # whatever is not re-scaled bears larger ones
+LARGE_RATES = [1e-4, 3e-4, 1e-3, 3e-2, 1e-1, 3e-1, 0.5, 1.0]  # the best ones lie within
 
 
 def halves(norms: list[str], model: dict, steps: int, rates: list[float]) -> Grid:
@@ -489,7 +490,8 @@ for writer, (model, steps) in WRITERS.items():
         name = f"halves_{writer}_{size}"
         rates = [*HALVES_RATES, 3e-5, 3e-2, 1.0]
         GRIDS[name] = halves(HALVES, model | {"start": start}, steps, rates)
-    in_variations(name, HALVES[:3], model | {"start": "he"}, steps, HALVES_RATES)
+    varied_rates = LARGE_RATES if writer == "relu" else HALVES_RATES
+    in_variations(name, HALVES[:3], model | {"start": "he"}, steps, varied_rates)
 relu, relu_steps = WRITERS["relu"]
 in_variations("halves_relu_small", HALVES, relu | {"start": "torch"}, relu_steps, SMALL_RATES)
 shifted = WRITERS["linear"][0] | {"start": "he", "offset": 0.05}

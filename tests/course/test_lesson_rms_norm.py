@@ -3,8 +3,10 @@
 import pytest
 import torch
 
-from normcourse import draw
+from normcourse import draw, training
+from normcourse.training.records import Cell
 from tests.course.lesson_tables import NOTEBOOKS, run_cells
+from tools.grids import GRIDS
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
@@ -76,20 +78,25 @@ def test_layer_norm_is_ahead_of_rms_norm_in_most_starts_of_other_draws():
     assert 40 < max(leads) < 60
 
 
-def test_rms_norm_is_enough_in_all_starts_but_one_and_centring_large_weights_stays_behind(
-    monkeypatch,
-):
+def test_rms_norm_is_enough_in_all_starts_and_centring_large_weights_stays_behind(monkeypatch):
     monkeypatch.chdir(NOTEBOOKS)
     recorded = definitions()["recorded"]
-    rescaled = []
     for record in RECORDS:
-        rescaled += recorded(record, "only re-scaled").tolist()
+        assert recorded(record, "only re-scaled").min() >= 320
         if "large" in record:
             lead = recorded(record, "both") - recorded(record, "only re-centred")
             assert lead.min() > 30
-    assert len(rescaled) == 65
-    lowest, second, *_ = sorted(rescaled)
-    assert lowest < 320 <= second
+
+
+@pytest.mark.slow
+def test_centring_small_weights_for_four_times_the_steps_wants_the_rate_003():
+    """At 0.1, which two other starts chose, four of five starts diverge."""
+    lesson = definitions()
+    grid = GRIDS["halves_relu_small_long"]
+    for seed in grid.seeds:
+        run = training.trial(grid, Cell("centring", "final", None, 0.03, seed), lesson["data"])
+        assert not run.diverged
+        assert run.test_right >= 320
 
 
 def trained_with_layer_norm(lesson, start, rate=0.3, **batches):
@@ -122,16 +129,6 @@ def test_the_exchange_costs_digits_in_each_start_and_it_is_the_mean(kind):
     assert (max(kept) > 0.5) == (kind in NOT_ALWAYS_HALF)
     for divisor, mean in zip(left["divisor"], left["mean"], strict=True):
         assert divisor > mean + 50
-
-
-@pytest.mark.slow
-def test_at_the_rate_1_the_exchange_costs_few_digits():
-    lesson = definitions()
-    network, right = lesson["relu_writes"], lesson["right"]
-    trained = trained_with_layer_norm(lesson, lesson["new_weights"](21, 2 / 64), 1.0)
-    before = right(network, trained, lesson["layer_norm"])
-    after = right(network, trained, lesson["exchanged"])
-    assert all(end > start - 60 for start, end in zip(before, after, strict=True))
 
 
 @pytest.mark.slow
@@ -199,3 +196,33 @@ def test_a_large_mean_spoils_the_training_together_with_the_readers_sums(first_s
         share, right = lesson["train_with_offset"](norm, writers, readers)
         assert share > 0.9 or writers == 0
         assert min(right) > 340 if learns else max(right) < 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first_seed", "seed"), [(0, 5), (0, 99), (1000, 777), (1000, 11)])
+def test_a_row_of_signs_spoils_both_norms_if_readers_see_it(first_seed, seed):
+    lesson = definitions()
+    signs = torch.sign(draw(64, seed=seed))
+    lesson["new_weights"] = lambda count, variance: drawn(first_seed)
+    for norm in (lesson["layer_norm"], lesson["exchanged"]):
+        _, right = lesson["train_with_offset"](norm, 0.1 * signs, 0)
+        assert max(right) < 200
+        start = drawn(first_seed)
+        for writer, reader in zip(start[::2], start[1::2], strict=True):
+            writer += 0.1 * signs
+            reader -= signs[:, None] * (signs @ reader)[:, None] / 64
+        batches = lesson["BATCHES"][:60]
+        network = lesson["linear_writes"]
+        trained = lesson["train_five"](network, start, norm, 0.3, batches)
+        assert min(lesson["right"](network, trained, norm)) > 340
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first_seed", [0, 1000, 2000])
+def test_layer_norm_put_in_after_rms_norm_costs_few_digits(first_seed):
+    lesson = definitions()
+    network, right = lesson["relu_writes"], lesson["right"]
+    trained = lesson["train_five"](network, drawn(first_seed), lesson["exchanged"], 0.3)
+    before = right(network, trained, lesson["exchanged"])
+    after = right(network, trained, lesson["layer_norm"])
+    assert all(end > start - 30 for start, end in zip(before, after, strict=True))
