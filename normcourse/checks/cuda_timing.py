@@ -296,6 +296,37 @@ def layer_norm_kernel(student: Callable) -> None:
         )
     except Slip as slip:
         raise Slip(f"{slip} Your float32 is right: widen what you load, round once.") from None
+    if kernel_place() == "cpu":  # compiled kernels go past the counter
+        _one_trip(student)
+
+
+def _one_trip(student: Callable) -> None:
+    """A kernel loads each number of x itself, once, and stores each of the output."""
+    from normcourse.timing.traffic import count_traffic  # Triton is not everywhere
+
+    x = draw(4, 9, seed=7).float()[:, :5]
+    weight = draw(5, seed=8).float()
+    with count_traffic() as traffic:
+        got = student(x, weight, weight.clone(), 1e-5)
+    loaded = traffic.of(x)[0] // x.element_size()
+    stored = traffic.of(got)[1] // got.element_size()
+    if not traffic.loads:
+        raise Slip("the values are right, but no kernel ran: write it in Triton, and launch it.")
+    if loaded == 0:
+        raise Slip(
+            "the values are right, but your kernel reads a copy of x: that is one more trip. "
+            "Launch it with x itself; x.stride(0) says where its rows lie."
+        )
+    if loaded != x.numel():
+        raise Slip(
+            f"the values are right, but your kernel loads {loaded} numbers of x, "
+            f"which holds {x.numel()}: load each one once, with mask=inside."
+        )
+    if stored != got.numel():
+        raise Slip(
+            f"the values are right, but your kernel stores {stored} of the {got.numel()} numbers "
+            "of the output: it computes them all, and stores each one once."
+        )
 
 
 def _in_float32(student: Callable) -> None:
