@@ -15,6 +15,7 @@ from normcourse.checks.moments import (
     FINISHED,
     STATISTICS,
     centred,
+    mean_square,
     row_size,
     size,
     standardize,
@@ -214,6 +215,9 @@ LAYER_NORM_SLIPS |= {
     "normalized_shape may have any length; yours knows one or two: "
     "range(-len(normalized_shape), 0).": _axis_slip(_one_or_two),
     "keepdim=True is missing: the statistics are lined up with the wrong axes.": _unkept,
+    "the mean is subtracted from x, but not inside the variance: square the deviations, not x.": (
+        _row_slip(lambda x, dims, eps: centred(x, dims) / torch.sqrt(mean_square(x, dims) + eps))
+    ),
     "gain and bias come after the normalization, not before.": _affine_first,
     "gain and bias have changed places.": _affine_slip(lambda xhat, w, b: xhat * b + w),
 }
@@ -460,6 +464,9 @@ ROW_GRADIENT_SLIPS = {
     "the gain is used twice: once, in g = w * dy.": lambda dy, x, w, eps: (
         w * _row_gradient(dy, x, w, eps)
     ),
+    "the gain belongs to dy alone; yours multiplies x, too.": lambda dy, x, w, eps: _row_gradient(
+        w * dy, w * x, torch.ones(()), eps
+    ),
     "the gain is squared: once, in g = w * dy.": lambda dy, x, w, eps: _row_gradient(
         w * dy, x, w, eps
     ),
@@ -493,7 +500,7 @@ ROW_GRADIENT_SLIPS = {
 
 # Exercise 6
 
-TRAINED = {"depth": 30, "steps": 400, "batch_size": 1}
+TRAINED = {"depth": 30, "steps": 600, "batch_size": 1}
 RATE = 0.003
 EITHER_WAY = 10  # the factor by which the rates have to lie below and above RATE
 APART = 10  # the largest factor between a rate and the next one

@@ -226,7 +226,9 @@ def numbers(values, name: str) -> list[float]:
     try:
         return [as_number(value) for value in listed]
     except (TypeError, ValueError, OverflowError):
-        raise Slip(f"{name} is {describe(values)}, expected a list of numbers.") from None
+        text = isinstance(values, list | tuple) and any(isinstance(value, str) for value in values)
+        hint = " One is text: leave out the quotes." if text else ""
+        raise Slip(f"{name} is {describe(values)}, expected a list of numbers.{hint}") from None
 
 
 def expect_all(

@@ -35,7 +35,10 @@ ROW = {
     "centred only": ([-2.0, -4.0, -1.0, 13.0], "not divided by anything"),
     "sign": ([0.4, 0.8, 1.4, -1.4], "the entry minus the mean"),
     "three numbers": ([-0.4, -0.8, 0.6], "expected a list (y1, y2, y3, y4)"),
-    "words": (["a", "b", "c", "d"], "expected a list of numbers"),
+    "words": (
+        ["-2/5", "-4/5", "3/5", "17/5"],
+        "a list of numbers. One is text: leave out the quotes",
+    ),
 }
 
 
@@ -172,6 +175,12 @@ def only_divided(x, shape, weight, bias, eps):
     return x / torch.sqrt(variance + eps) * weight + bias
 
 
+def squares_of_x(x, shape, weight, bias, eps):
+    around = x - x.mean(trailing(shape), keepdim=True)
+    squares = x.square().mean(trailing(shape), keepdim=True)
+    return around / torch.sqrt(squares + eps) * weight + bias
+
+
 def by_rms_norm(x, shape, weight, bias, eps):
     around = x - x.mean(trailing(shape), keepdim=True)
     return F.rms_norm(around, shape, weight, eps) + bias
@@ -208,6 +217,7 @@ LAYER_NORM = {
     "all but the first axis": (over_all_but_the_first, "all but the first"),
     "mean absolute deviation": (absolute, "mean absolute deviation"),
     "only divided": (only_divided, "has to be centred as well"),
+    "squares of x": (squares_of_x, "square the deviations, not x"),
     "one plus the gain": (affine(lambda xhat, w, b: xhat * (1 + w) + b), "1 plus the gain"),
     "no keepdim": (layer(keepdim=False), "keepdim=True is missing"),
     "the first axes": (
@@ -361,6 +371,7 @@ GRADIENT = {
     "gain last": (lambda dy, x, w, eps: w * turned(dy, x, eps), "cannot leave the bracket"),
     "gain twice": (lambda dy, x, w, eps: w * turned(w * dy, x, eps), "used twice"),
     "gain squared": (lambda dy, x, w, eps: turned(w * w * dy, x, eps), "the gain is squared"),
+    "gain on both": (lambda dy, x, w, eps: turned(w * dy, w * x, eps), "yours multiplies x, too"),
     "gain on the row": (lambda dy, x, w, eps: turned(dy, w * x, eps), "not to the row"),
     "gain after the turn": (
         lambda dy, x, w, eps: columns(w * dy.T, x.T, eps).T,
@@ -501,7 +512,7 @@ def test_an_unusual_right_gradient_is_accepted():
 
 # Exercise 6
 
-CONTROL = {"norm": "none", "depth": 30, "steps": 400, "batch_size": 1, "rates": [3e-4, 3e-3, 3e-2]}
+CONTROL = {"norm": "none", "depth": 30, "steps": 600, "batch_size": 1, "rates": [3e-4, 3e-3, 3e-2]}
 NO_CONTROLS = {
     "the net itself": (CONTROL | {"norm": "layer_norm"}, "that is the net in question"),
     "BatchNorm": (CONTROL | {"norm": "batch_norm"}, "refuses a batch of one picture"),
@@ -513,7 +524,7 @@ NO_CONTROLS = {
     "None for none": (CONTROL | {"norm": None}, '"norm" is still None; no norm is called'),
     "pairs": (CONTROL | {"batch_size": 2}, '"batch_size" was 1, yours is 2'),
     "three layers": (CONTROL | {"depth": 3}, '"depth" was 30, yours is 3: if two things'),
-    "more steps": (CONTROL | {"steps": 1600}, '"steps" was 400'),
+    "more steps": (CONTROL | {"steps": 1600}, '"steps" was 600'),
     "LayerNorm's rate": (CONTROL | {"rates": [0.003]}, "was chosen for LayerNorm"),
     "only smaller rates": (CONTROL | {"rates": [1e-4, 1e-3, 3e-3]}, "from 0.0001 to 0.003."),
     "only larger rates": (CONTROL | {"rates": [0.003, 0.03, 0.3]}, "from 0.003 to 0.3."),
