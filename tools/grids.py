@@ -221,6 +221,12 @@ GRIDS = {
         ADAM | SGD,
         rates=[3e-4, *DEEP_RATES[5:]],
     ),
+    "capstone_deep_adam": grid(  # the same for 100 steps with the other optimizer
+        ["none", "layer_norm", "dyt", "skip_init"],
+        {**OPENING, "shortcut": True},
+        ADAM | SGD | {"optimizer": "adam", "steps": 100},
+        rates=DEEP_RATES[:7],
+    ),
 }
 
 # Lesson 08's trial of DyT, published and with sqrt(D): each of the two differences alone

@@ -9,6 +9,7 @@ import torch
 
 from normcourse import capstone, measures, training
 from tests.course.small_grid import small_grid
+from tests.course.solutions import load
 
 RECORDS = Path(__file__).parents[2] / "notebooks" / "records"
 KEY = ("dyt", "none", "cnn")
@@ -183,3 +184,25 @@ def test_pairing_gains_little_here(trial):
         found.append(torch.corrcoef(both)[0, 1].item())
     assert len(found) == 96
     assert median(found) == pytest.approx(0.14, abs=0.005)
+
+
+def test_at_30_layers_all_train_with_adam_too_and_the_lead_is_smaller(trial):
+    """Lesson 08's row: tuned, LN leads by 18.35 with Adam, and by 62.75 with plain SGD."""
+    record = training.load_record(RECORDS / "capstone_deep_adam.json")
+    lead = capstone.points(record, "layer_norm") - capstone.points(record, "none")
+    assert lead.min() > 0
+    assert lead.mean().item() == pytest.approx(18.35)
+    for name in ("layer_norm", "dyt", "skip_init"):
+        assert capstone.points(record, name).min() >= 90
+    assert trial.records["deep"].settings.train["optimizer"] == "sgd"
+    for net in ("mlp", "post"):
+        assert trial.verdict("dyt_sqrt_d", "none", net) == "open"
+
+
+@pytest.mark.slow
+def test_the_solutions_protocol_comes_out_as_it_says(trial, float64_as_in_the_lessons):
+    """-0.45, from -1.58 to 0.68; a digit of 400 in each of ten seeds is 0.25 points."""
+    protocol = load("08_capstone")["my_protocol"]
+    mine = trial.run(protocol)
+    found = measures.paired(capstone.points(mine, "derf"), capstone.points(mine, "dyt"))
+    assert found[:3] == pytest.approx((-0.45, -1.58, 0.68), abs=0.25)

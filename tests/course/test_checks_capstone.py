@@ -119,6 +119,15 @@ INTERVALS = {
         lambda a, b, t: ((a - b).mean(), -right_half(a, b, t), right_half(a, b, t)),
         "low: that lies half the width from 0",
     ),
+    "spread of b": (interval(lambda a, b, t: t * b.std() / len(a) ** 0.5), "of b alone"),
+    "mean absolute deviation": (
+        interval(lambda a, b, t: t * (a - b - (a - b).mean()).abs().mean() / len(a) ** 0.5),
+        "a mean absolute deviation",
+    ),
+    "difference of spreads": (
+        interval(lambda a, b, t: t * (a.std() - b.std()) / len(a) ** 0.5),
+        "a difference of two spreads",
+    ),
     "spread of a": (interval(lambda a, b, t: t * a.std() / len(a) ** 0.5), "of a alone"),
     "low first": (
         lambda a, b, t: sorted(interval(right_half)(a, b, t)),
@@ -185,6 +194,16 @@ RATES = {
         choose(lambda g: mean(0 if r.diverged else mean(r.validation) for r in g)),
         "a mean over TIME",
     ),
+    "first count": (
+        choose(lambda g: mean(0 if r.diverged else r.validation[0] for r in g)),
+        "the FIRST validation count",
+    ),
+    "two of the seeds": (choose(lambda g: mean(map(last, g[:2]))), "mean over some of the seeds"),
+    "mean less spread": (
+        choose(lambda g: mean(map(last, g)) - stdev(map(last, g))),
+        "the mean less its spread",
+    ),
+    "rounded": (choose(lambda g: round(mean(map(last, g)))), "do not round"),
     "training digits": (
         choose(lambda g: mean(r.train_right for r in g)),
         "fits the TRAINING digits",
@@ -514,6 +533,13 @@ PROTOCOLS = {
         },
         "'layer_norm' competes",
     ),
+    "three words": ({"question": "sgd dyt derf"}, "the sentence that the trial is to decide"),
+    "two nets": (
+        {"question": "is Derf better than DyT with SGD or in the CNN?"},
+        "names two nets",
+    ),
+    "the same rate twice": ({"rates": [0.1, 0.1, 0.3, 1.0]}, "the same rate twice"),
+    "a seed below 0": ({"seeds": [-1, 20, 21, 22, 23]}, "from 0 on"),
     "rates as text": ({"rates": "0.1"}, "shows its form"),
 }
 
