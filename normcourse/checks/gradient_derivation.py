@@ -172,6 +172,12 @@ WALK = {
     "dx: r = sqrt(q) has the derivative 1/(2 r), not 1/(2 q).": node_slip(
         dx=lambda g, dr, x, r: g / r + dr * x / (x.shape[-1] * r**2)
     ),
+    "dx: path 2 multiplies by r; r = sqrt(q) has the derivative 1/(2 r).": node_slip(
+        dx=lambda g, dr, x, r: g / r + 2 * dr * x * r / x.shape[-1]
+    ),
+    "dx: in path 2 entry i gets its own x_i; yours is the sum of the row.": node_slip(
+        dx=lambda g, dr, x, r: g / r + dr * total(x) / (x.shape[-1] * r)
+    ),
     "dx: a factor 2: that of the square and that of the root cancel.": node_slip(
         dx=lambda g, dr, x, r: g / r + 2 * dr * x / (x.shape[-1] * r)
     ),
@@ -208,6 +214,7 @@ WALK = {
     "eps belongs inside the root, added to the mean square.": node_slip(
         r=lambda x, eps: mean(x.square()).sqrt() + eps
     ),
+    "r is the root of q; yours is q itself.": node_slip(r=lambda x, eps: mean(x.square()) + eps),
     "r is made of a sum; it is the root of a MEAN of squares.": node_slip(
         r=lambda x, eps: (total(x.square()) + eps).sqrt()
     ),
@@ -280,6 +287,24 @@ def mask_behind_the_branch(dh, h, w, W, norm_gradient):
     return dh + below * (pre_activation(h, w, W) > 0), dw, dW
 
 
+def mask_on_both_sides(dh, h, w, W, norm_gradient):
+    z = pre_activation(h, w, W)
+    below, dw, dW = branch(dh * (z > 0), h, w, W, norm_gradient)
+    return dh + below * (z > 0), dw, dW
+
+
+def norm_twice(dh, h, w, W, norm_gradient):
+    dz = dh * (pre_activation(h, w, W) > 0)
+    below, dw, dW = branch(dz, h, w, W, norm_gradient)
+    return dh + norm_gradient(below, h, w), dw, dW
+
+
+def matrix_twice(dh, h, w, W, norm_gradient):
+    dz = dh * (pre_activation(h, w, W) > 0)
+    below, dw, dW = branch(dz @ W.mT, h, w, W, norm_gradient)
+    return dh + below, dw, dW
+
+
 def shortcut_carries_h(dh, h, w, W, norm_gradient):
     at_h, dw, dW = through_a_block(dh, h, w, W, norm_gradient)
     return at_h - dh + h, dw, dW
@@ -337,6 +362,11 @@ BLOCK = {
     "the ReLU stands behind the matrix: its mask comes before branch, not behind it.": (
         mask_behind_the_branch
     ),
+    "at h: the mask is there twice; it belongs before branch, and not behind it.": (
+        mask_on_both_sides
+    ),
+    "at h: norm_gradient is there twice; branch has called it already.": norm_twice,
+    "branch multiplies by W.mT itself; hand it the gradient at z.": matrix_twice,
     "at h: the shortcut hands down the gradient dh, not the value h.": shortcut_carries_h,
     "the ReLU looks at z, not at h: it stands behind the matrix.": block_slip(
         mask=lambda dh, h, z: dh * (h > 0)
@@ -355,6 +385,9 @@ BLOCK = {
     ),
     "at h: where two paths meet they are added, not subtracted.": block_slip(
         at_h=lambda dh, dz, below: dh - below
+    ),
+    "at h: the shortcut hands dh down once; yours does so twice.": block_slip(
+        at_h=lambda dh, dz, below: 2 * dh + below
     ),
     "at h: added, not averaged.": block_slip(at_h=lambda dh, dz, below: (dh + below) / 2),
     "z is made without the gain, or without gain and norm: W multiplies w xhat.": (
@@ -483,6 +516,15 @@ COLLECTED = {
     ),
     "xhat stands once before the sum, as xhat_i, and once under it, beside g_j; yours is a square "
     "before the mean of g.": lambda dy, w, h, r: (w * dy - h**2 * mean(w * dy)) / r,
+    "a factor 2 in the second term: that of the square and that of the root cancel.": (
+        lambda dy, w, h, r: (w * dy - 2 * h * mean(w * dy * h)) / r
+    ),
+    "xhat_j stands under the sum, beside w_j dy_j: a mean of products, not a product of means.": (
+        lambda dy, w, h, r: (w * dy - h * mean(h) * mean(w * dy)) / r
+    ),
+    "1/D is missing, and the sum runs over the whole batch: a mean over each row.": (
+        lambda dy, w, h, r: (w * dy - h * (w * dy * h).sum()) / r
+    ),
     "the mean divides by D already.": (
         lambda dy, w, h, r: (w * dy - h * mean(w * dy * h) / h.shape[-1]) / r
     ),
@@ -544,6 +586,10 @@ ENTRY = {
     "that is dy_4/dr alone; multiply it by dr/dx_1.": -sympy.Rational(X[TO]) / SIZE**2,
     "1/r^2 is missing: the derivative of x_4/r by r is -x_4/r^2.": jacobian_entry(TO, FROM)
     * SIZE**2,
+    "that is y_4 itself; the question is how it changes with x_1.": sympy.Rational(X[TO]) / SIZE,
+    "that is -x_4 x_4/(D r^3): one of the two is x_1, for r is differentiated by x_1.": (
+        jacobian_entry(TO, TO)
+    ),
     "that is y_4 by x_4: there x_4 stands in the numerator, too.": (
         jacobian_entry(TO, TO) + GAIN[TO] / SIZE
     ),
@@ -566,7 +612,7 @@ WIDTH = 4096  # of the rows in case d
 WHY = (
     "a: you ask what a step of some size changes, and how much the first order leaves out.",
     "b: go back box by box, and compare what arrives at each; no matrix is built.",
-    "c: you ask for single entries of the matrix, the diagonal ones.",
+    "c: you ask for single entries of the matrix.",
     f"d: go back box by box; by components the norm alone is a matrix of {WIDTH} times {WIDTH}.",
 )
 
@@ -634,8 +680,8 @@ def _why_not(gain: torch.Tensor, right: int, wrong: int) -> str:
         return "With gain 1 the published line is right."
     if gain.abs().max() < 0.02:  # |xhat - goal|^2 is at most 32
         return "With gains so small each loss is below 0.01 before the first step."
-    if gain.mean() < 0 and wrong < right:
-        return "Here a is below 0: rows shrink by so much that a step goes past the target."
+    if gain.mean() <= 0 and wrong < right:
+        return "Here a is near 0 or below: rows shrink by so much that a step goes past the target."
     if gain.mean() >= 1:
         return "The mean gain is 1 or more: what is a then, and which way does the length go?"
     if max(right, wrong) < 2 * AHEAD:

@@ -25,6 +25,13 @@ def rms(x, eps_value):
 # Exercise 1
 
 
+def q_as_r(dy, x, weight, eps_value):
+    q = mean(x.square()) + eps_value
+    g = weight * dy
+    dr = -(g * x).sum(-1, keepdim=True) / q**2
+    return g, dr, g / q + dr * x / (x.shape[-1] * q)
+
+
 def at_r(formula):
     """An answer whose gradient at r is another one."""
 
@@ -196,6 +203,12 @@ WALK = {
         "yours is without x",
     ),
     "no eps": (lambda dy, x, w, e: SOLVED["my_walk"](dy, x, w, 0.0), "eps is missing"),
+    "q as r": (q_as_r, "yours is q itself"),
+    "sum of x": (
+        at_x(lambda g, dr, x, s: g / s + dr * x.sum(-1, keepdim=True) / (x.shape[-1] * s)),
+        "yours is the sum of the row",
+    ),
+    "times r": (at_x(lambda g, dr, x, s: g / s + dr * 2 * x * s / x.shape[-1]), "multiplies by r"),
     "autograd": (by_autograd, "without autograd"),
     "dx alone": (lambda dy, x, w, e: dy, "expected a tuple (g, dr, dx)"),
     "another order": (
@@ -258,6 +271,15 @@ COLLECTED = {
     "D twice": (
         lambda dy, w, h, s: (w * dy - h * mean(w * dy * h) / h.shape[-1]) / s,
         "divides by D already",
+    ),
+    "twice": (lambda dy, w, h, s: (w * dy - 2 * h * mean(w * dy * h)) / s, "a factor 2"),
+    "means of xhat and g": (
+        lambda dy, w, h, s: (w * dy - h * mean(h) * mean(w * dy)) / s,
+        "xhat_j stands under the sum",
+    ),
+    "sum of all": (
+        lambda dy, w, h, s: (w * dy - h * (w * dy * h).sum()) / s,
+        "the sum runs over the whole batch",
     ),
     "product of means": (
         lambda dy, w, h, s: (w * dy - h * w.mean() * mean(dy * h)) / s,
@@ -330,6 +352,25 @@ def branch_from(row):
     return answer
 
 
+def masked_twice(dh, h, w, W, norm_gradient):
+    xhat, _ = SOLVED["normalized"](h)
+    passed = (w * xhat) @ W > 0
+    below, dw, dW = SOLVED["branch"](dh * passed, h, w, W, norm_gradient)
+    return dh + passed * below, dw, dW
+
+
+def norm_twice(dh, h, w, W, norm_gradient):
+    at_h, dw, dW = SOLVED["my_block"](dh, h, w, W, norm_gradient)
+    return dh + norm_gradient(at_h - dh, h, w), dw, dW
+
+
+def matrix_twice(dh, h, w, W, norm_gradient):
+    xhat, _ = SOLVED["normalized"](h)
+    dz = dh * ((w * xhat) @ W > 0)
+    below, dw, dW = SOLVED["branch"](dz @ W.mT, h, w, W, norm_gradient)
+    return dh + below, dw, dW
+
+
 def h_handed_down(dh, h, w, W, norm_gradient):
     at_h, dw, dW = SOLVED["my_block"](dh, h, w, W, norm_gradient)
     return at_h - dh + h, dw, dW
@@ -359,6 +400,10 @@ BLOCK = {
     "times z": (block(mask=lambda dh, h, z: dh * torch.relu(z)), "multiplies by z itself"),
     "other half": (block(mask=lambda dh, h, z: dh * (z < 0)), "the wrong half"),
     "subtracted": (block(at_h=lambda dh, dz, below: dh - below), "added, not subtracted"),
+    "shortcut twice": (block(at_h=lambda dh, dz, below: 2 * dh + below), "does so twice"),
+    "masked twice": (masked_twice, "the mask is there twice"),
+    "norm twice": (norm_twice, "norm_gradient is there twice"),
+    "matrix twice": (matrix_twice, "multiplies by W.mT itself"),
     "averaged": (block(at_h=lambda dh, dz, below: (dh + below) / 2), "not averaged"),
     "of the output": (
         block(mask=lambda dh, h, z: dh * (h + torch.relu(z) > 0)),
@@ -399,6 +444,8 @@ ENTRY = {
     "dr": (1 / 12, "that is dr/dx_1 alone"),
     "dy_4/dr": (-5 / 9, "that is dy_4/dr alone"),
     "no 1/r^2": (-5 / 12, "1/r^2 is missing"),
+    "the output": (Fraction(5, 3), "that is y_4 itself"),
+    "x_4 twice": (Fraction(-25, 108), "one of the two is x_1"),
     "own input": (1 / 3 - 25 / 108, "that is y_4 by x_4"),
     "another": (1.0, "the entry is off by"),
 }
@@ -471,7 +518,8 @@ def test_gains_with_which_the_wrong_line_wins():
         (torch.linspace(0.5, 2.5, 8), "what is a then"),
         ([0.95] * 8, "Fewer than 40 are left to win"),
         ([0.1] * 8, "Both are slow"),
-        ([-2.0] * 8, "a is below 0: rows shrink by so much"),
+        ([-2.0] * 8, "a is near 0 or below: rows shrink by so much"),
+        ([-2.0, 2.0] * 4, "a is near 0 or below"),
         ([0.001] * 8, "each loss is below 0.01 before the first step"),
         ([0.5] * 7 + [float("nan")], "expected eight finite numbers"),
         ([1.0] * 7 + [0.1], "the direction may cost what the length wins"),
