@@ -335,7 +335,7 @@ def test_a_lesson_with_a_long_table_wastes_no_page_and_splits_no_row(tab, site, 
     words, _ = printed_words(tab, address, tmp_path / "lesson.pdf")
     assert len(words) <= LONGEST
     rows = tab.run('[...document.querySelectorAll("td:nth-child(4)")].map((td) => td.textContent)')
-    assert len(rows) > 10
+    assert len(rows) >= 10  # the decision card
     assert [row for row in rows if not any(squeezed(row) in text for text in words)] == []
     assert min(map(len, words[:-1])) > 500
 
