@@ -501,7 +501,6 @@ for writer, (model, steps) in WRITERS.items():
 relu, relu_steps = WRITERS["relu"]
 in_variations("halves_relu_small", HALVES, relu | {"start": "torch"}, relu_steps, SMALL_RATES)
 shifted = WRITERS["linear"][0] | {"start": "he", "offset": 0.05}
-GRIDS["halves_offset"] = halves(HALVES[:2], shifted, 60, [*HALVES_RATES, 3e-5, 3e-2, 1.0])
 in_variations("halves_offset", HALVES[:2], shifted, 60, [*HALVES_RATES, 0.5, 1.0])
 
 # Lesson 05: Transformers learn with RMSNorm, and then something else stands in its place
