@@ -28,7 +28,7 @@ def dyt(
 
         y = w scale tanh(alpha x / scale) + b
 
-    The slope at 0 is w alpha at every scale; the level of saturation is w scale. tanh is taken in
+    The slope at 0 is w alpha at every scale; the curve saturates at w scale. tanh is taken in
     float32 for half types: from a tanh rounded to bfloat16, autograd's gradient is 0 from |alpha
     x| = 3.5 on.
 
@@ -68,7 +68,7 @@ def dyisru(
 
         y = w scale x / sqrt(x^2 + c) + b
 
-    The slope at 0 is w scale / sqrt(c), the level of saturation w scale. With c the sum of the
+    The slope at 0 is w scale / sqrt(c), and the curve saturates at w scale. With c the sum of the
     other coordinates' squares (and scale sqrt(D)) it is RMSNorm.
 
     >>> x = torch.tensor([-8.0, 0.0, 1.0, 8.0])
@@ -115,8 +115,8 @@ def derf(
 
         y = w erf(alpha x + s) + b,   erf(u) = 2 / sqrt(pi) integral of exp(-t^2) from 0 to u
 
-    It is steepest at x = -s / alpha, where the slope is 2 / sqrt(pi) w alpha = 1.13 w alpha; the
-    level of saturation is w.
+    It is steepest at x = -s / alpha, where the slope is 2 / sqrt(pi) w alpha = 1.13 w alpha; it
+    saturates at w.
 
     >>> x = torch.tensor([-8.0, 0.0, 1.0, 8.0])
     >>> functional.derf(x, torch.tensor(0.5), torch.tensor(0.0))
@@ -140,7 +140,7 @@ def derf(
 
 @overridable
 def isru(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Inverse square root unit: x / sqrt(1 + alpha x^2), slope 1 at 0, level 1 / sqrt(alpha).
+    """Inverse square root unit: x / sqrt(1 + alpha x^2), slope 1 at 0, scale 1 / sqrt(alpha).
 
     [EQ-ISRU]
 

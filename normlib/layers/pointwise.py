@@ -79,7 +79,7 @@ class _Pointwise(Affine):
 
 
 class _Scaled(_Pointwise):
-    """An element-wise layer whose level of saturation, its scale, travels with the state dict."""
+    """An element-wise layer whose scale, where it saturates, travels with the state dict."""
 
     def __init__(
         self,
@@ -93,13 +93,13 @@ class _Scaled(_Pointwise):
         self.scale = self._number(scale)
 
     def _number(self, scale: float | str) -> float:
-        level = sqrt_of_size(self.normalized_shape) if scale == "sqrt_d" else scale
-        if not isinstance(level, int | float) or not 0 < level < math.inf:
+        number = sqrt_of_size(self.normalized_shape) if scale == "sqrt_d" else scale
+        if not isinstance(number, int | float) or not 0 < number < math.inf:
             raise ValueError(
                 f"{type(self).__name__} needs a positive number as scale, got scale={scale!r}. "
                 'Pass 1.0, or "sqrt_d" for the square root of the number of features.'
             )
-        return level
+        return number
 
     def get_extra_state(self) -> Tensor:
         """The scale, as a tensor: state dicts are copied, cast and stored as tensors."""
@@ -178,7 +178,7 @@ class DyT(_Scaled):
     Args:
         normalized_shape: the trailing dimensions, an int for one of them; C with channels_first.
         alpha_init: the slope at 0 to start with, at weight 1.
-        scale: the level of saturation at weight 1: 1.0 as in the official code, "sqrt_d" for the
+        scale: where it saturates at weight 1: 1.0 as in the official code, "sqrt_d" for the
             square root of the number of features, or a positive number. It is part of the state
             dict: to load one of another scale raises; where it is missing, the constructor's is
             kept.
