@@ -305,6 +305,9 @@ def _fold_slips(weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
         "subtract a mean per column (over the output units), "
         "not one mean of the whole weight.": weight - weight.mean(),
         "subtract the mean over the output units, not their sum.": weight - weight.sum(0),
+        "the mean divides by the number of output units, not by one less.": (
+            weight - weight.sum(0) / (weight.shape[0] - 1)
+        ),
         "you added the mean: subtract it.": weight + weight.mean(0),
         "centring only: no division by the deviation.": (weight - weight.mean(0))
         / weight.std(0, correction=0),
@@ -329,5 +332,9 @@ def _fold_slips(weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
             "weight.mean(1) lacks keepdim and has the wrong axis: average over axis 0, "
             "the output units."
         ] = weight - weight.mean(1)
+    else:
+        slips["divide the sum by the number of output units, not by that of the inputs."] = (
+            weight - weight.sum(0) / weight.shape[1]
+        )
     slips["the layout is (out, in), not (in, out): no transpose."] = (weight - weight.mean(0)).T
     return slips

@@ -23,7 +23,12 @@ def in_float64(student) -> None:
         raise Slip(
             "float64 is computed in float32: use x.to(torch.promote_types(x.dtype, torch.float32))."
         )
-    calls(student, rms_norm, *cases, slips=RMS_SLIPS)
+    smallest = {  # rows as small as eps tell it from a missing eps
+        "eps is added under the root; you use it as the smallest divisor that is allowed.": (
+            _divided_by(lambda x, eps: _root(x, 0.0).clamp(min=eps))
+        )
+    }
+    calls(student, rms_norm, *cases, slips=RMS_SLIPS | smallest)
     slips = {
         "the mean square is detached: it depends on x, so the gradient passes through it.": (
             lambda x, w, eps: x / _root(x, eps).detach() * w
@@ -79,6 +84,9 @@ RMS_SLIPS = {
     ),
     "divide by the root MEAN square, not by the length; and eps is missing.": _divided_by(
         lambda x, eps: x.norm(dim=-1, keepdim=True)
+    ),
+    "divide by the root MEAN square, not by the length; and eps belongs under the root.": (
+        _divided_by(lambda x, eps: x.norm(dim=-1, keepdim=True) + eps)
     ),
     "the mean divides by D, not by D - 1.": _divided_by(
         lambda x, eps: (x.square().sum(-1, keepdim=True) / (x.shape[-1] - 1) + eps).sqrt()

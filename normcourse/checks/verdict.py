@@ -423,7 +423,8 @@ def _difference(value: Tensor, truth: Tensor, label: str) -> str:
     hint = " So little is float32's rounding: is something computed in it?" if rounded else ""
     share = ""
     if truth.dim() == 0 and truth != 0:
-        share = f", which is {100 * off / abs(truth.item()):.2g} % of the right number"
+        percent = float(f"{100 * off / abs(truth.item()):.2g}")  # 140, and not 1.4e+02
+        share = f", which is {percent:g} % of the right number"
     return f"{label} is off by up to {off:.2g}{share}.{hint}"
 
 

@@ -45,6 +45,7 @@ VARIANCES = [
     (2.5, "divides by the mean;"),
     (0, "constant row"),
     (0.5, "off by"),
+    (1.32, "which is 140 % of"),
 ]
 
 
@@ -98,6 +99,14 @@ RMS_NORMS = {
     "divides by the norm, no eps": (
         lambda x, w, e: F.normalize(x, dim=-1) * w,
         "and eps is missing",
+    ),
+    "divides by the norm, eps outside": (
+        lambda x, w, e: x / (x.norm(dim=-1, keepdim=True) + e) * w,
+        "not by the length; and eps belongs",
+    ),
+    "eps as the smallest divisor": (
+        lambda x, w, e: x / x.square().mean(-1, keepdim=True).sqrt().clamp(min=e) * w,
+        "smallest divisor",
     ),
     "divisor D - 1": (
         lambda x, w, e: x / (x.square().sum(-1, keepdim=True) / (x.shape[-1] - 1) + e).sqrt() * w,
@@ -208,6 +217,11 @@ FOLDS = {
     "axis 1, no keepdim": (lambda w, b: (w - w.mean(1), b - b.mean()), "lacks keepdim"),
     "one mean": (lambda w, b: (w - w.mean(), b - b.mean()), "per column"),
     "sum": (lambda w, b: (w - w.sum(0), b - b.mean()), "not their sum"),
+    "one less": (lambda w, b: (w - w.sum(0) / (len(w) - 1), b - b.mean()), "not by one less"),
+    "over the inputs' number": (
+        lambda w, b: (w - w.sum(0) / w.shape[1], b - b.mean()),
+        "not by that of the inputs",
+    ),
     "adds": (lambda w, b: (w + w.mean(0), b - b.mean()), "you added"),
     "standardizes": (
         lambda w, b: ((w - w.mean(0)) / w.std(0, correction=0), b - b.mean()),

@@ -29,13 +29,17 @@ def definitions() -> dict:
     )
 
 
-def drawn(first_seed, matrices=21, width=64):
+def drawn(first_seed, matrices=21, width=64, variance=None):
     """The opening's large weights, of other seeds."""
     shapes = [(64, width)] + [(width, width)] * (matrices - 1) + [(width, 10)]
+    deviation = (variance or 2 / width) ** 0.5
     start = []
     for number, shape in enumerate(shapes):
-        start.append((2 / width) ** 0.5 * draw(5, *shape, seed=first_seed + number))
+        start.append(deviation * draw(5, *shape, seed=first_seed + number))
     return start
+
+
+SMALL = 1 / (3 * 64)
 
 
 VARIED = ("narrow", "wide", "long")
@@ -76,6 +80,27 @@ def test_layer_norm_is_ahead_of_rms_norm_in_most_starts_of_other_draws():
     assert sum(lead > 0 for lead in leads) >= 20
     assert min(leads) < 0  # not in all
     assert 40 < max(leads) < 60
+
+
+BEST_OF_FOUR = {  # variance, at 40 blocks: LayerNorm's and RMSNorm's rate, of 0.1, 0.2, 0.3, 0.5
+    None: (0.2, 0.3),
+    SMALL: (0.1, 0.2),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variance", [None, SMALL], ids=["large", "small"])
+def test_layer_norm_is_ahead_by_little_at_4_blocks_and_by_more_at_40(variance):
+    lesson = definitions()
+    norms = (lesson["layer_norm"], lesson["exchanged"])
+    leads = {}
+    for blocks, rates in ((4, (0.3, 0.3)), (40, BEST_OF_FOUR[variance])):
+        start = drawn(0, blocks + 1, variance=variance)
+        both = [counts(lesson, start, norm, rate) for norm, rate in zip(norms, rates, strict=True)]
+        leads[blocks] = [ln - rms for ln, rms in zip(*both, strict=True)]
+    assert max(leads[4]) < 15
+    assert min(leads[40]) > 8
+    assert sum(leads[40]) > 2 * sum(leads[4])
 
 
 def test_rms_norm_is_enough_in_all_starts_and_centring_large_weights_stays_behind(monkeypatch):
@@ -132,6 +157,22 @@ def test_the_exchange_costs_digits_in_each_start_and_it_is_the_mean(kind):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("first_seed", [0, 1000])
+def test_with_small_weights_the_rate_decides_what_the_exchange_costs(first_seed):
+    lesson = definitions()
+    network, right = lesson["relu_writes"], lesson["right"]
+    lost = {}
+    for rate in (0.3, 0.1):
+        start = drawn(first_seed, variance=SMALL)
+        trained = trained_with_layer_norm(lesson, start, rate)
+        before = right(network, trained, lesson["layer_norm"])
+        after = right(network, trained, lesson["exchanged"])
+        lost[rate] = [had - has for had, has in zip(before, after, strict=True)]
+    assert min(lost[0.3]) < 20 < 60 < max(lost[0.3])
+    assert min(lost[0.1]) > 60
+
+
+@pytest.mark.slow
 def test_the_readers_centred_are_the_wrong_divisor_alone():
     lesson = definitions()
     x = lesson["data"].test_x
@@ -169,14 +210,12 @@ def test_with_a_learned_gain_and_bias_the_exchange_costs_as_much(first_seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first_seed", [0, 1000])
-def test_half_as_many_steps_more_mend_the_exchange(first_seed):
+def test_half_as_many_steps_more_mend_the_exchange_of_other_weights():
     lesson = definitions()
     network, norm = lesson["relu_writes"], lesson["exchanged"]
-    trained = trained_with_layer_norm(lesson, drawn(first_seed))
+    trained = trained_with_layer_norm(lesson, drawn(1000))
     before = lesson["right"](network, trained, lesson["layer_norm"])
-    more = torch.randint(1000, (50, 32), generator=torch.Generator().manual_seed(1))
-    mended = lesson["train_five"](network, trained, norm, 0.3, batches=more)
+    mended = lesson["train_five"](network, trained, norm, 0.3, batches=lesson["BATCHES"][100:])
     after = lesson["right"](network, mended, norm)
     assert all(end > start - 10 for start, end in zip(before, after, strict=True))
 
@@ -191,11 +230,11 @@ def test_a_large_mean_spoils_the_training_together_with_the_readers_sums(first_s
         (0, 0, True),
         (0.05, 0.05, False),
         (0.1, 0, False),
-        (0.1, "centred", True),
+        (0.2, "centred", True),
     ):
         share, right = lesson["train_with_offset"](norm, writers, readers)
-        assert share > 0.9 or writers == 0
-        assert min(right) > 340 if learns else max(right) < 200
+        assert share > 0.97 or writers == 0
+        assert min(right) > 320 if learns else max(right) < 200
 
 
 @pytest.mark.slow
