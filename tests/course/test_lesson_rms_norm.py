@@ -93,11 +93,14 @@ BEST_OF_FOUR = {  # variance, at 40 blocks: LayerNorm's and RMSNorm's rate, of 0
 def test_layer_norm_is_ahead_by_little_at_4_blocks_and_by_more_at_40(variance):
     lesson = definitions()
     norms = (lesson["layer_norm"], lesson["exchanged"])
-    leads = {}
+    leads, worst = {}, {}
     for blocks, rates in ((4, (0.3, 0.3)), (40, BEST_OF_FOUR[variance])):
         start = drawn(0, blocks + 1, variance=variance)
         both = [counts(lesson, start, norm, rate) for norm, rate in zip(norms, rates, strict=True)]
         leads[blocks] = [ln - rms for ln, rms in zip(*both, strict=True)]
+        worst[blocks] = min(both[1])
+    assert worst[4] >= 320
+    assert (worst[40] >= 320) == (variance == SMALL)  # not enough with large weights
     assert max(leads[4]) < 15
     assert min(leads[40]) > 8
     assert sum(leads[40]) > 2 * sum(leads[4])
@@ -135,7 +138,6 @@ KINDS = {  # kind: the weights' first seed, matrices, width, rate
     "half the width": (0, 21, 32, 0.3),
     "twice the width, ten blocks": (0, 11, 128, 0.3),
     "five blocks": (0, 6, 64, 0.3),
-    "ten blocks": (0, 11, 64, 0.3),
 }
 NOT_ALWAYS_HALF = {"other weights", "twice the width, ten blocks", "five blocks"}
 
@@ -221,10 +223,16 @@ def test_half_as_many_steps_more_mend_the_exchange_of_other_weights():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first_seed", [0, 1000])
-def test_a_large_mean_spoils_the_training_together_with_the_readers_sums(first_seed):
+def test_without_an_offset_each_start_is_above_350():
     lesson = definitions()
-    lesson["new_weights"] = lambda count, variance: drawn(first_seed)
+    _, right = lesson["train_with_offset"](lesson["exchanged"], 0, 0)
+    assert min(right) > 350
+
+
+@pytest.mark.slow
+def test_a_large_mean_spoils_the_training_of_other_weights_together_with_the_readers_sums():
+    lesson = definitions()
+    lesson["new_weights"] = lambda count, variance: drawn(1000)
     norm = lesson["exchanged"]
     for writers, readers, learns in (
         (0, 0, True),
@@ -257,7 +265,7 @@ def test_a_row_of_signs_spoils_both_norms_if_readers_see_it(first_seed, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first_seed", [0, 1000, 2000])
+@pytest.mark.parametrize("first_seed", [1000, 2000])
 def test_layer_norm_put_in_after_rms_norm_costs_few_digits(first_seed):
     lesson = definitions()
     network, right = lesson["relu_writes"], lesson["right"]
