@@ -114,6 +114,9 @@ WALK = {
     "the order is g, dr, dx: from right to left.": in_another_order,
     "g: the gain is missing; what reaches xhat is w dy.": node_slip(g=lambda dy, w: dy),
     "g: multiply by the gain; going back does not divide by it.": node_slip(g=lambda dy, w: dy / w),
+    "g: the gain stands there twice; y = w xhat has the derivative w.": node_slip(
+        g=lambda dy, w: w * w * dy
+    ),
     "dr: the sign: a larger r makes xhat = x / r smaller.": node_slip(
         dr=lambda g, x, r: total(g * x) / r**2
     ),
@@ -186,6 +189,9 @@ WALK = {
     ),
     "dx: where two paths meet they are added, not subtracted; the sign is in dr.": node_slip(
         dx=lambda g, dr, x, r: g / r - dr * x / (x.shape[-1] * r)
+    ),
+    "dx: where two paths meet they are added, not averaged.": node_slip(
+        dx=lambda g, dr, x, r: (g / r + dr * x / (x.shape[-1] * r)) / 2
     ),
     "dx: path 1 is multiplied by 1/r, the derivative of x / r.": node_slip(
         dx=lambda g, dr, x, r: g + dr * x / (x.shape[-1] * r)
@@ -502,6 +508,9 @@ COLLECTED = {
     "one mean for the whole batch; each row has its own, over its last axis.": (
         lambda dy, w, h, r: (w * dy - h * (w * dy * h).mean()) / r
     ),
+    "the mean runs over the first axis, mean(0); each row has its own, over its last axis.": (
+        lambda dy, w, h, r: (w * dy - h * (w * dy * h).mean(0)) / r
+    ),
     "divide by r once, not by its square.": (
         lambda dy, w, h, r: (w * dy - h * mean(w * dy * h)) / r**2
     ),
@@ -581,6 +590,12 @@ ENTRY = {
     "a half too many: that of the root and the 2 of the square cancel in dr/dx_1.": (
         jacobian_entry(TO, FROM) / 2
     ),
+    "x_4 and D are missing: r stands under x_4, and dr/dx_1 is x_1/(D r).": (
+        jacobian_entry(TO, FROM) * len(X) / X[TO]
+    ),
+    "x_1 does not stand in the numerator of y_4: the term w/r belongs to y_4 by x_4 alone.": (
+        jacobian_entry(TO, FROM) + GAIN[TO] / SIZE
+    ),
     "x_4 is missing: r stands under it.": jacobian_entry(TO, FROM) / X[TO],
     "that is dr/dx_1 alone; r stands under x_4.": sympy.Rational(X[FROM], len(X)) / SIZE,
     "that is dy_4/dr alone; multiply it by dr/dx_1.": -sympy.Rational(X[TO]) / SIZE**2,
@@ -644,7 +659,7 @@ def published_line(dy, x, w):
 
 @exercise(
     "Exercise 6 (make the wrong line win)",
-    f"at least {AHEAD} of the {ROWS} rows more",
+    f"at least {AHEAD} more rows of the {ROWS}",
     "eight gains, none of them 0",
 )
 def winning(student, descend: Callable) -> str:
@@ -687,7 +702,10 @@ def _why_not(gain: torch.Tensor, right: int, wrong: int) -> str:
     if max(right, wrong) < 2 * AHEAD:
         return "Both are slow: small gains make small gradients, too. Take larger ones."
     if right > ROWS - AHEAD:
-        return f"Fewer than {AHEAD} are left to win: with which gains is the right gradient slow?"
+        return (
+            f"Fewer than {AHEAD} are left to win: with which gains is the right gradient slow? "
+            "Their sign does not matter to it."
+        )
     return (
         "The mean gain is below 1; where gains differ, the direction may cost what the length wins."
     )
