@@ -32,12 +32,12 @@ def true_c(student) -> None:
             raise Slip(
                 "a sum without keepdim=True loses its axis: each row's sum needs shape (..., 1)."
             )
-    calls(student, _others, *cases, slips=CONSTANTS, what="c")
+    calls(student, exact_c, *cases, slips=CONSTANTS, what="c")
 
 
-def _others(x: Tensor) -> Tensor:
-    rest = 1 - torch.eye(x.shape[-1], dtype=x.dtype)
-    return (x.square().unsqueeze(-2) * rest).sum(-1)
+def exact_c(x: Tensor) -> Tensor:
+    """The constants; it stands in for the reader's until that is right."""
+    return _total(x) - x.square()
 
 
 def _total(x: Tensor) -> Tensor:
@@ -55,21 +55,21 @@ CONSTANTS = {
     "add squares, not values.": lambda x: x.sum(-1, keepdim=True) - x,
     "add squares, not absolute values.": lambda x: x.abs().sum(-1, keepdim=True) - x.abs(),
     "the sum of the others, not their mean: c is about D times the mean square.": lambda x: (
-        _others(x) / (x.shape[-1] - 1)
+        exact_c(x) / (x.shape[-1] - 1)
     ),
     "the sum of the others, not divided by D: c is about D times the mean square.": lambda x: (
-        _others(x) / x.shape[-1]
+        exact_c(x) / x.shape[-1]
     ),
     "that is the coordinate's own square; c holds all others.": torch.square,
     "that is the mean square of the row.": lambda x: x.square().mean(-1, keepdim=True).expand_as(x),
     "that is the mean c of the row: each coordinate has its own.": lambda x: (
-        _others(x).mean(-1, keepdim=True).expand_as(x)
+        exact_c(x).mean(-1, keepdim=True).expand_as(x)
     ),
     "the others are in the same row: sum over the last axis, not the first.": lambda x: (
         x.square().sum(0) - x.square()
     ),
-    "c stands under the root already: take none.": lambda x: _others(x).sqrt(),
-    "the sign is turned: the total minus its own square.": lambda x: -_others(x),
+    "c stands under the root already: take none.": lambda x: exact_c(x).sqrt(),
+    "the sign is turned: the total minus its own square.": lambda x: -exact_c(x),
     "from the sum, not from the mean, the own square is taken away.": lambda x: (
         x.square().mean(-1, keepdim=True) - x.square()
     ),
@@ -100,8 +100,8 @@ CONSTANTS = {
         x.shape[-1] * x.var(-1, correction=0, keepdim=True) - x.square()
     ),
     "take no root, neither of the total nor of the own square.": lambda x: _total(x).sqrt() - x,
-    "eps is 0 in this exercise: leave D eps out.": lambda x: _others(x) + 1e-5 * x.shape[-1],
-    "eps is 0 in this exercise: leave D * 1e-6 out.": lambda x: _others(x) + 1e-6 * x.shape[-1],
+    "eps is 0 in this exercise: leave D eps out.": lambda x: exact_c(x) + 1e-5 * x.shape[-1],
+    "eps is 0 in this exercise: leave D * 1e-6 out.": lambda x: exact_c(x) + 1e-6 * x.shape[-1],
 }
 
 
@@ -265,13 +265,14 @@ def whole(student) -> None:
     x = 20 * draw(7)
     cases = [{"x": x, "d": 64, "c": 9.0}, {"x": 5 * draw(2, 3, seed=1), "d": 16, "c": 30.0}]
     if isinstance(got := call(student, x=x, d=64, c=9.0), Tensor) and got.shape == x.shape:
-        away = got - _whole(x, 64, 9.0)
+        away = got - as_large(x, 64, 9.0)
         if away.abs().min() > 1e-3 and away.std() < 1e-9:
             raise Slip("the slope is right; the curve has to be 0 at 0: take its value there off.")
-    calls(student, _whole, *cases, slips=WHOLES, what="the curve")
+    calls(student, as_large, *cases, slips=WHOLES, what="the curve")
 
 
-def _whole(x: Tensor, d: int, c: float) -> Tensor:
+def as_large(x: Tensor, d: int, c: float) -> Tensor:
+    """The curve; it stands in for the reader's until that is right."""
     return d**0.5 * torch.atan(x / c**0.5)
 
 
@@ -285,7 +286,7 @@ WHOLES = {
     "d and c have changed places: sqrt(D) stands in front, sqrt(c) under x.": lambda x, d, c: (
         c**0.5 * torch.atan(x / d**0.5)
     ),
-    "half of it: the arctangent's slope at 0 is 1.": lambda x, d, c: _whole(x, d, c) / 2,
+    "half of it: the arctangent's slope at 0 is 1.": lambda x, d, c: as_large(x, d, c) / 2,
     "the factor sqrt(D) is missing.": lambda x, d, c: torch.atan(x / c**0.5),
     "the factor is sqrt(D), not D.": lambda x, d, c: d * torch.atan(x / c**0.5),
     "the chain rule brings 1/sqrt(c): the factor in front is sqrt(D), not sqrt(D c).": (
@@ -307,12 +308,12 @@ WHOLES = {
     "x is divided by sqrt(c), not by sqrt(D): the squares of the others decide.": lambda x, d, c: (
         d**0.5 * torch.atan(x / d**0.5)
     ),
-    "the sign is turned: the curve rises.": lambda x, d, c: -_whole(x, d, c),
+    "the sign is turned: the curve rises.": lambda x, d, c: -as_large(x, d, c),
     "a factor 2/pi makes it end at sqrt(D), and its slope too small; the slope is given.": (
-        lambda x, d, c: 2 / torch.pi * _whole(x, d, c)
+        lambda x, d, c: 2 / torch.pi * as_large(x, d, c)
     ),
     "it ends at sqrt(D), and its slope is right at 0 alone; the slope is given at every x.": (
-        lambda x, d, c: 2 / torch.pi * _whole(x, d, c / (torch.pi / 2) ** 2)
+        lambda x, d, c: 2 / torch.pi * as_large(x, d, c / (torch.pi / 2) ** 2)
     ),
     "that is step 1's curve: it has RMSNorm's slope, and not the whole.": lambda x, d, c: (
         d**0.5 * x / (x.square() + c).sqrt()

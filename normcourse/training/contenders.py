@@ -105,6 +105,25 @@ class OffsetRMSNorm(nn.Module):
         return self.norm(x) * (1 + self.weight)
 
 
+class StillRMSNorm(nn.Module):
+    """RMSNorm's outputs; in the gradient the sum of the others' squares stands still.
+
+    [EQ-DYISRU-EXACT]
+    """
+
+    def __init__(self, width: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        width = x.shape[-1]
+        squares = x.square()
+        others = squares.sum(-1, keepdim=True) - squares  # (..., width)
+        c = others + width * self.eps
+        return self.weight * math.sqrt(width) * x / torch.sqrt(squares + c.detach())
+
+
 def _softcap(width: int) -> nn.Module:
     """functional.softcap as a layer: DyT with alpha 1 and scale CAP that learns nothing."""
     return layers.DyT(width, 1.0, CAP, bias=False).requires_grad_(False)
@@ -129,6 +148,7 @@ CONTENDERS = {
     "batch_norm_eps_100": Contender("eps 100", partial(layers.BatchNorm1d, eps=100.0), flat=True),
     "layer_norm": _layer_norm,
     "rms_norm": Contender("eps 1e-5", _rms_rows),
+    "rms_norm_still": Contender("eps 1e-5, the others' squares stand still", StillRMSNorm),
     # lesson 03b: which gains decay pulls, beside the weights
     "decay_nothing": _decays("eps 1e-5, nothing decays", decayed="nothing"),
     "decay_matrices": _decays("eps 1e-5, no gain decays", decayed="matrices"),

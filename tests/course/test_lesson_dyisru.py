@@ -1,4 +1,4 @@
-"""What lesson 06 says and does not print: one constant in other nets."""
+"""What lesson 06 says and does not print: one constant in other nets, an outlier's neighbours."""
 
 from functools import partial
 
@@ -6,7 +6,7 @@ import pytest
 
 from normcourse import training
 from normlib import layers
-from tests.course.lesson_tables import run_cells
+from tests.course.lesson_tables import each, run_cells
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
@@ -18,7 +18,8 @@ def lesson() -> dict:
     """What the lesson puts in the place of norms."""
     parts = (
         "setup",
-        "exact-others",
+        "ex1-stub",
+        "ex1-check",
         "exact-check",
         ("use-train", "trained = "),
         "use-layer",
@@ -44,3 +45,31 @@ def test_with_one_constant_a_net_keeps_nine_of_ten_digits(lesson, width, rate):
         assert kept["told each c"] == 1
         assert kept["one c"] >= 0.9
         assert kept["the line"] >= 0.85
+
+
+@pytest.fixture(scope="module")
+def samples() -> dict:
+    """What the lesson fits to rows with outliers."""
+    parts = ("setup", "ex1-stub", "ex1-check", "exact-check", "fan-fit", "fan-run")
+    return run_cells("06_dyisru.ipynb", *parts, ("predict-05-answer", "for width"))
+
+
+@pytest.mark.parametrize("times", each((10, 30, 100), quick=30))
+@pytest.mark.parametrize(("width", "rows"), [(16, 500), (64, 160)])
+def test_at_an_outliers_neighbours_the_curve_is_farther_off_than_a_line(
+    samples, times, width, rows
+):
+    farther = []
+    for seed in range(20):
+        old = samples["with_outliers"](rows, width, seed, times)
+        new = samples["with_outliers"](rows, width, seed + 90, times)
+        outliers = samples["places_of_outliers"](rows, width, seed + 90)
+        wanted = samples["rms"](new)
+        curve = samples["scaled_isru"](new, *samples["fitted"](old))
+        line = samples["best_scale"](old, samples["rms"](old)) * new
+        of_curve = samples["errors_by_kind"](curve, wanted, outliers)
+        of_line = samples["errors_by_kind"](line, wanted, outliers)
+        farther.append(of_curve["neighbours"] > of_line["neighbours"])
+        assert of_curve["outliers"] < of_line["outliers"]
+        assert of_curve["rows without one"] < of_line["rows without one"]
+    assert sum(farther) >= 19
