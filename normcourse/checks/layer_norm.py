@@ -403,7 +403,7 @@ def row_gradient(student) -> None:
     cases = [_gradient_case(3, 5, eps=0.5), _gradient_case(7, 4, eps=0.1)]
     fitting = lined_up(student, lambda: _not_turned(student))
     watched = forbid(fitting, "autograd", "jacobian", "gradients", "layer_norm", "backward")
-    calls(watched, _row_gradient, *cases, slips=ROW_GRADIENT_SLIPS, what="the gradient")
+    calls(watched, gradient_of_rows, *cases, slips=ROW_GRADIENT_SLIPS, what="the gradient")
 
 
 def _gradient_case(*shape: int, eps: float) -> dict:
@@ -415,7 +415,11 @@ def _gradient_case(*shape: int, eps: float) -> dict:
     }
 
 
-def _row_gradient(dy: Tensor, x: Tensor, w: Tensor, eps: float) -> Tensor:
+def gradient_of_rows(dy: Tensor, x: Tensor, w: Tensor, eps: float) -> Tensor:
+    """The gradient of layer norm, for each row of x.
+
+    [EQ-LN-GRAD]
+    """
     return gradient(dy, x, w, eps, -1)
 
 
@@ -462,21 +466,21 @@ ROW_GRADIENT_SLIPS = {
     text: partial(wrong, dim=-1) for text, wrong in (BRACKETS | OF_ROWS).items()
 } | {
     "the gain is used twice: once, in g = w * dy.": lambda dy, x, w, eps: (
-        w * _row_gradient(dy, x, w, eps)
+        w * gradient_of_rows(dy, x, w, eps)
     ),
-    "the gain belongs to dy alone; yours multiplies x, too.": lambda dy, x, w, eps: _row_gradient(
-        w * dy, w * x, torch.ones(()), eps
+    "the gain belongs to dy alone; yours multiplies x, too.": lambda dy, x, w, eps: (
+        gradient_of_rows(w * dy, w * x, torch.ones(()), eps)
     ),
-    "the gain is squared: once, in g = w * dy.": lambda dy, x, w, eps: _row_gradient(
+    "the gain is squared: once, in g = w * dy.": lambda dy, x, w, eps: gradient_of_rows(
         w * dy, x, w, eps
     ),
     "the gain belongs to the gradient that arrives, not to the row.": lambda dy, x, w, eps: (
-        _row_gradient(dy, w * x, torch.ones(()), eps)
+        gradient_of_rows(dy, w * x, torch.ones(()), eps)
     ),
-    "dy and x have changed places: the table comes second.": lambda dy, x, w, eps: _row_gradient(
+    "dy and x have changed places: the table comes second.": lambda dy, x, w, eps: gradient_of_rows(
         x, w * dy, torch.ones(()), eps
     ),
-    "the gain is divided by: g is w times dy.": lambda dy, x, w, eps: _row_gradient(
+    "the gain is divided by: g is w times dy.": lambda dy, x, w, eps: gradient_of_rows(
         dy, x, 1 / w, eps
     ),
     "the table is not turned: these means run down the columns.": lambda dy, x, w, eps: _of_columns(
@@ -485,14 +489,14 @@ ROW_GRADIENT_SLIPS = {
     "the table is not turned, and the gain is missing.": lambda dy, x, w, eps: _of_columns(
         dy, x, eps
     ),
-    "eps is an argument; yours is fixed at 1e-5.": lambda dy, x, w, eps: _row_gradient(
+    "eps is an argument; yours is fixed at 1e-5.": lambda dy, x, w, eps: gradient_of_rows(
         dy, x, w, 1e-5
     ),
-    "dy and x have changed places.": lambda dy, x, w, eps: _row_gradient(x, dy, w, eps),
-    "the sign is turned round.": lambda dy, x, w, eps: -_row_gradient(dy, x, w, eps),
+    "dy and x have changed places.": lambda dy, x, w, eps: gradient_of_rows(x, dy, w, eps),
+    "the sign is turned round.": lambda dy, x, w, eps: -gradient_of_rows(dy, x, w, eps),
     "s holds the variance that divides by D, not by D - 1 (correction=0).": (
         lambda dy, x, w, eps: (
-            _row_gradient(dy, x, w, eps) * row_size(x, eps) / size(x, -1, eps, correction=1)
+            gradient_of_rows(dy, x, w, eps) * row_size(x, eps) / size(x, -1, eps, correction=1)
         )
     ),
 }
@@ -516,7 +520,8 @@ NOT_THE_CONTROL = {
     f"has {TRAINED['depth']} layers",
     f"in {TRAINED['steps']} steps with one picture each",
     f"at the rate {RATE}",
-    f"at least {FEWEST}, neighbours at most a factor of {APART} apart",
+    f"at least {FEWEST}, from a tenth of {RATE} or less to {EITHER_WAY} times {RATE} or more",
+    f"neighbours at most a factor of {APART} apart",
 )
 def control(student) -> None:
     """student: a dict. The net without a norm, trained as the other, at rates on both sides."""

@@ -20,9 +20,10 @@ def describe(got) -> str:
     """What got is, as a message to a student says it."""
     if got is None:
         return "None (is the return missing?)"
+    name = type(got).__name__
     if isinstance(got, tuple | list):
-        return f"a {type(got).__name__} of length {len(got)}"
-    return f"a {type(got).__name__}"
+        return f"a {name} of length {len(got)}"
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def is_expression(value) -> bool:

@@ -391,7 +391,7 @@ CHOICES = {
     ),
     "without the best": (best_among_cheap, "raised ValueError"),
     "value for money": (by_gap, "cheapest of all"),
-    "a place": (lambda results, costs, t, margin: 6, "is a int, expected a name in quotes"),
+    "a place": (lambda results, costs, t, margin: 6, "is an int, expected a name in quotes"),
     "no such name": (lambda results, costs, t, margin: "Zeta", "the choice is 'Zeta', and it"),
     # accepted before: costs ignored, numpy's spread, the median
     "the last that qualifies": (last_that_qualifies, "the last name that qualifies"),

@@ -89,12 +89,6 @@ def test_without_a_norm_one_picture_a_step_and_a_lower_rate_read_no_more(data):
         assert from_pairs(deep(None, seed), data, seed, lr=1e-4, batch_size=1) < 52
 
 
-def test_with_adam_four_pictures_rescue_batch_norm(data):
-    for seed in STARTS:
-        net = deep(layers.BatchNorm1d, seed)
-        assert from_pairs(net, data, seed, lr=1e-3, batch_size=4, optimizer="adam") > 70
-
-
 @pytest.mark.parametrize(("depth", "rate"), [(3, 0.03), (30, 0.01)])
 def test_statistics_measured_again_leave_batch_norm_far_below_layer_norm(data, depth, rate):
     for seed in STARTS:

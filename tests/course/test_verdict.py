@@ -267,7 +267,7 @@ NAMES = [
     ("Birch", "that is a tree."),
     ("amber", "the choice is 'amber', and it should be another one."),
     (b"Amber", "the choice is a bytes, expected a name in quotes."),
-    (3, "the choice is a int, expected a name in quotes."),
+    (3, "the choice is an int, expected a name in quotes."),
 ]
 
 
