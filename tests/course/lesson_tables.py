@@ -21,9 +21,14 @@ def each(kinds: Iterable, quick: object = OWN) -> list:
     return [pytest.param(kind, marks=[] if kind == quick else pytest.mark.slow) for kind in kinds]
 
 
+def cells_of(lesson: str) -> dict[str, str]:
+    """What stands in each cell of a lesson."""
+    return {cell.id: cell.source for cell in nbformat.read(NOTEBOOKS / lesson, as_version=4).cells}
+
+
 def run_cells(lesson: str, *parts: str | tuple[str, str]) -> dict:
     """What these cells of a lesson define; of a pair (cell, text) the cell runs up to the text."""
-    cells = {cell.id: cell.source for cell in nbformat.read(NOTEBOOKS / lesson, as_version=4).cells}
+    cells = cells_of(lesson)
     names: dict = {}
     default = torch.get_default_dtype()
     for part in parts:

@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from normcourse.checks import layer_norm as check
+from tests.course.lesson_tables import cells_of, run_cells
 from tests.course.solutions import every_slip, wrong_answers_are_named
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
@@ -508,6 +509,20 @@ def test_an_unusual_right_gradient_is_accepted():
 
     assert check.row_gradient(by_matrix).startswith("[ok]")
     assert check.row_gradient(lambda dy, x, w, eps: turned(w * dy, x, eps)).startswith("[ok]")
+
+
+def test_the_accepted_line_serves_the_cells_below_it():
+    """BatchNorm refuses eps=0, and so does the reader's line that is made of it."""
+    lesson = "02_layer_norm.ipynb"
+    names = run_cells(lesson, "setup", "shape-check", "gradient-turned")
+
+    def turned(dy, x, w, eps):
+        return names["batch_norm_gradient"]((w * dy).T, x.T, eps).T
+
+    names |= {"my_gradient": turned, "verdict": check.row_gradient(turned)}
+    for cell in ("gradient-backward-check", "gradient-tenfold"):
+        exec(cells_of(lesson)[cell], names)
+    assert names["gradient_of_x"] is turned
 
 
 # Exercise 6
