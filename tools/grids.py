@@ -116,10 +116,10 @@ GRIDS = {
         nudged=nudge(NORMS[1:], count=5),
     ),
     "opening_shortcut": grid(NORMS, {**OPENING, "shortcut": True}, ADAM | SGD, rates=OPENING_RATES),
-    "opening_thirtieth": grid(  # shortcuts, no norm, each branch times a small constant
-        ["none"],
-        {**OPENING, "shortcut": True, "branch_gain": 1 / 30},
-        ADAM | SGD,
+    "opening_last": grid(  # the norms of the branches are left out, the one before the head stays
+        NORMS[1:],
+        {**OPENING, "shortcut": True, "normed": "last"},
+        ADAM | SGD | {"steps": 100},
         rates=OPENING_RATES,
     ),
     "opening_zero": grid(  # its control: one layer and the head are left

@@ -206,7 +206,7 @@ def _last_size(variance: float) -> float:
 STARTS = 3
 DEPTHS = (3, 10, 30)
 WIDTHS = (16, 32, 64, 128, 256, 512)
-KEPT = 0.35
+KEPT = 0.33
 
 
 @exercise(
@@ -233,8 +233,8 @@ def depth_over_width(kept, narrowest) -> str:
     deeper = DEPTHS[-1] // DEPTHS[0]
     wider = narrowest[DEPTHS[-1]] // narrowest[DEPTHS[0]]
     return (
-        f"at the mark {KEPT}, depth times {deeper} asks for width times {wider}: the width has to "
-        "grow faster. (A mark little above a guess turns this round.)"
+        f"at the mark {KEPT}, depth times {deeper} asks for width times {wider}: the width "
+        "has to grow faster."
     )
 
 
@@ -294,10 +294,11 @@ def _share(depth: int, width: int) -> float:
 
 
 def _told_apart(h: Tensor, digits: Tensor) -> float:
-    """The averages are those of the first half, the rows those of the second."""
-    half = len(h) // 2
-    known = h[:half]
-    judged = h[half:]
+    """Of equally long rows: averages of the first half, and the rows of the second."""
+    rows = h / h.square().mean(1, keepdim=True).sqrt()
+    half = len(rows) // 2
+    known = rows[:half]
+    judged = rows[half:]
     averages = torch.stack([known[digits[:half] == digit].mean(0) for digit in range(10)])
     nearest = (judged[:, None] - averages).square().sum(-1).argmin(1)
     return (nearest == digits[half:]).double().mean().item()
@@ -434,7 +435,7 @@ def own_norm(student) -> str:
             f"a norm it is, and with it the net reached {found}; wanted {WANTED} at one of them. "
             f"{_behind_relu(student)}Write it down and try another measure."
         )
-    return f"with it the net reached {found}; write it down, and try another measure."
+    return f"with it the net reached {found} (one start); write it down, and try another measure."
 
 
 def _not_known(student, rows: Tensor) -> None:

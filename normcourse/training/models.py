@@ -26,6 +26,7 @@ def mlp(
     depth: int = 4,
     width: int = 64,
     shortcut: bool = False,
+    normed: str = "all",
     skip_init: bool = False,
     branch_gain: float = 1.0,
     start: str = "he",
@@ -36,6 +37,8 @@ def mlp(
     Args:
         shortcut: True makes a Block of each layer but the first: h + ReLU(Linear(norm(h))), with a
             last norm before the head. The shortcut has full size: nothing shrinks h.
+        normed: of the nets with shortcuts: "branches" leaves out the norm before the head, "last"
+            those of the Blocks.
         skip_init, branch_gain: of the Blocks, their skip_init and gain.
         start: of STARTS, the size of the weights; biases are 0.
     """
@@ -43,20 +46,33 @@ def mlp(
         raise ValueError("skip_init scales the branch beside a shortcut: pass shortcut=True too.")
     if branch_gain != 1.0 and not shortcut:
         raise ValueError("branch_gain scales what a shortcut goes around: pass shortcut=True too.")
+    if normed != "all" and not shortcut:
+        raise ValueError(f"normed={normed!r} is for nets with shortcuts: pass shortcut=True too.")
+    of_branch, of_head = _norms_at("mlp", normed, norm)
     first = nn.Linear(PIXELS, width)
     layers: list[nn.Module]
     if shortcut:
         layers = [first, nn.ReLU()]
         for _ in range(depth - 1):
             branch = nn.Sequential(nn.Linear(width, width), nn.ReLU())
-            block = Block(branch, norm, width, skip_init=skip_init, gain=branch_gain)
+            block = Block(branch, of_branch, width, skip_init=skip_init, gain=branch_gain)
             layers.append(block)
-        layers.extend(_optional(norm, width))
+        layers.extend(_optional(of_head, width))
     else:
         layers = [first, *_optional(norm, width), nn.ReLU()]
         for _ in range(depth - 1):
             layers.extend([nn.Linear(width, width), *_optional(norm, width), nn.ReLU()])
     return _init(nn.Sequential(*layers, nn.Linear(width, CLASSES)), start, seed)
+
+
+def _norms_at(net: str, normed: str, norm: Norm | None) -> tuple[Norm | None, Norm | None]:
+    """The norm of the branches, and the one before the head."""
+    if normed not in NORMED:
+        expected = ", ".join(map(repr, NORMED))
+        raise ValueError(f"{net} has norms at {expected}, got {normed!r}.")
+    of_branch = None if normed == "last" else norm
+    of_head = None if normed == "branches" else norm
+    return of_branch, of_head
 
 
 def residual_mlp(
@@ -81,11 +97,7 @@ def residual_mlp(
         normed: "branches" leaves out the norm before the head, "last" those of the blocks.
         offset: added at the start to every weight of a Linear layer, but for the head's.
     """
-    if normed not in NORMED:
-        expected = ", ".join(map(repr, NORMED))
-        raise ValueError(f"residual_mlp has norms at {expected}, got {normed!r}.")
-    of_branch = None if normed == "last" else norm
-    of_head = None if normed == "branches" else norm
+    of_branch, of_head = _norms_at("residual_mlp", normed, norm)
     layers: list[nn.Module] = [nn.Linear(PIXELS, width)]
     for _ in range(depth):
         plain = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))

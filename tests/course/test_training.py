@@ -136,14 +136,21 @@ def test_a_branch_gain_multiplies_each_branch_and_nothing_else():
 
 
 @pytest.mark.parametrize(("normed", "blocks", "last"), [("branches", 3, 0), ("last", 0, 1)])
-def test_a_residual_mlp_has_its_norms_in_its_branches_or_before_its_head(normed, blocks, last):
+def test_a_net_with_shortcuts_has_its_norms_in_its_branches_or_before_its_head(
+    normed, blocks, last
+):
     def norms(net):
         return sum(isinstance(part, layers.LayerNorm) for part in net.modules())
 
     net = training.residual_mlp(layers.LayerNorm, depth=3, width=8, normed=normed)
     assert (norms(net[:4]), norms(net[4:])) == (blocks, last)
-    with pytest.raises(ValueError, match="'all', 'branches', 'last', got 'first'"):
-        training.residual_mlp(normed="first")
+    net = training.mlp(layers.LayerNorm, depth=4, width=8, shortcut=True, normed=normed)
+    assert (norms(net[:5]), norms(net[5:])) == (blocks, last)
+    for build in (training.residual_mlp, partial(training.mlp, shortcut=True)):
+        with pytest.raises(ValueError, match="'all', 'branches', 'last', got 'first'"):
+            build(normed="first")
+    with pytest.raises(ValueError, match="normed='last' is for nets with shortcuts"):
+        training.mlp(normed="last")
 
 
 def test_an_unknown_placement_is_refused_with_those_that_there_are():
