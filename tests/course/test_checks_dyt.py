@@ -27,6 +27,7 @@ WRONG_GAINS = {
     "rho upside down": (lambda w, rho, alpha: w * rho / alpha, "rho upside down"),
     "both": (lambda w, rho, alpha: w * rho * alpha, "both upside down"),
     "all of it": (lambda w, rho, alpha: rho * alpha / w, "the fraction is upside down"),
+    "rho and w": (lambda w, rho, alpha: rho / (w * alpha), "have changed places"),
     "no rho": (lambda w, rho, alpha: w / alpha, "rho is missing"),
     "no trained gain": (lambda w, rho, alpha: torch.ones(len(w)).double() / rho / alpha, "left"),
     "as it starts": (lambda w, rho, alpha: w, "of the opening"),
@@ -92,6 +93,8 @@ WRONG_SEPARATIONS = {
         INTEGRAL,
         "not 1/16",
     ),
+    "numerators of 32": (32 / (8 - y) + 32 / (8 + y), INTEGRAL, "is 4, not 32"),
+    "y minus 8": (4 / (y - 8) + 4 / (y + 8), INTEGRAL, "with the other sign"),
     "numerators of 1": (1 / (8 - y) + 1 / (8 + y), INTEGRAL, "16 on top"),
     "minus forgotten": (G, 4 * log(8 - y) + 4 * log(8 + y), "that sign again"),
     "minus forgotten, from 0": (G, 4 * log(64 - y**2) - 4 * log(64), "derivative of 8 - y"),
@@ -187,6 +190,10 @@ def with_others(net, i, new, other):
     return surgery.replace(net, layers.RMSNorm, in_its_place)[0]
 
 
+def without_the_others(net, i, new):
+    return with_others(net, i, new, other=lambda: None)
+
+
 def with_the_same_head(net, i, new):
     found = only(net, i, new)
     found[3] = net[3]
@@ -205,6 +212,7 @@ def by_names(net, i, new):
 WRONG_ONLY = {
     "all": (partial(only, at=lambda i: range(SMALL)), "all norms were exchanged"),
     "none": (lambda net, i, new: copy.deepcopy(net), "no norm was exchanged"),
+    "None": (without_the_others, "in_its_place returned None"),
     "norms of the net": (compared_with_the_net, "read the rows from the copy"),
     "all but one": (
         partial(only, at=lambda i: [place for place in range(SMALL) if place != i]),
@@ -270,6 +278,8 @@ def with_error(error):
 
 WRONG_ERRORS = {
     "no gain": (lambda c, y: error_with(1.0, c, y), "no gain"),
+    "sign": (lambda c, y: error_with(-best(c, y), c, y), "sign of the gain"),
+    "a sum": (with_error(lambda b, y, c: (b + y).norm() / y.norm()), "length of a sum"),
     "upside down": (lambda c, y: error_with(1 / best(c, y), c, y), "upside down"),
     "over y squared": (lambda c, y: error_with((c * y).sum() / (y * y).sum(), c, y), "not of y^2"),
     "turned round": (lambda c, y: error_with(1 / best(y, c), c, y), "turned round"),
