@@ -105,6 +105,13 @@ def positions_as_m(x, running_mean, running_var, weight, bias, training, momentu
     return y, mean, torch.lerp(running_var, by_positions, momentum) if training else var
 
 
+def rows_as_m(x, running_mean, running_var, weight, bias, training, momentum, eps):
+    y, mean, var = norm()(x, running_mean, running_var, weight, bias, training, momentum, eps)
+    m = len(x) * x.shape[2]
+    by_rows = x.detach().var(DIMS, correction=0) * m / (m - 1)
+    return y, mean, torch.lerp(running_var, by_rows, momentum) if training else var
+
+
 def var_replaced(x, running_mean, running_var, weight, bias, training, momentum, eps):
     y, mean, var = norm()(x, running_mean, running_var, weight, bias, training, momentum, eps)
     return y, mean, x.detach().var(DIMS) if training else var
@@ -251,6 +258,7 @@ FORWARD = {
     "variance not updated": (norm(update_var=False), "running_var was not updated"),
     "m without positions": (samples_as_m, "m counts samples and positions"),
     "m without samples": (positions_as_m, "not the positions of one image alone"),
+    "m without the width": (rows_as_m, "the width is missing"),
     "buffers replaced": (with_fixed(momentum=1.0), "running_mean is the batch's"),
     "running_var replaced": (var_replaced, "running_var is the batch's"),
     "standard deviation kept": (norm(root=True), "not a standard deviation"),
@@ -468,6 +476,7 @@ RATE = {
     "eight": (0.8, "one 2 too many"),
     "two": (2, "and no rate"),
     "added": (4.1, "not added"),
+    "0.4 squared": (0.16, "which is then squared"),
     "anything else": (0.3, "is off by"),
     "text": ("0.4", "expected a number"),
     "a list": ([0.4, 0.4], "expected a number"),

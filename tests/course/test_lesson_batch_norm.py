@@ -102,22 +102,32 @@ def best_of(rates, data, norm, size, **kind) -> Tensor:
 @pytest.mark.parametrize("kind", each(KINDS))
 def test_at_the_rate_2_six_layers_learn_with_batch_norm_alone(data, kind):
     how = {"depth": 6} | KINDS[kind]
-    assert (accuracies(data, Norm, 64, 2.0, **how) > LEARNS).all()
+    assert (accuracies(data, Norm, 64, 2.0, **how) > REACHED).all()
     for pictures in (data, centred(data)):
         assert (accuracies(pictures, None, 64, 2.0, **how) < FAILS).all()
 
 
+@pytest.mark.slow
+def test_in_four_more_seeds_about_one_of_20_nets_with_batch_norm_stays_behind_at_the_rate_2(data):
+    seeds = [accuracies(data, Norm, 64, 2.0, depth=6, seed=seed) for seed in (1, 2, 3, 4)]
+    assert (torch.cat(seeds) > REACHED).sum() >= 18  # 19 here; another CPU may count one more
+
+
 @pytest.mark.parametrize("kind", each(KINDS))
-def test_with_a_clipped_gradient_six_layers_learn_at_the_rate_2_without_a_norm(data, kind):
+def test_without_a_norm_six_layers_bear_the_rate_2_clipped_at_03_and_not_at_1(data, kind):
     how = {"depth": 6} | KINDS[kind]
-    none, alone = (
-        accuracies(pictures, None, 64, 2.0, clip=0.3, **how) for pictures in (data, centred(data))
-    )
-    assert none.mean() > LEARNS
-    assert alone.mean() > 0.8
+    short = accuracies(data, None, 64, 2.0, clip=0.3, **how)
+    assert short.mean() > LEARNS
     if kind == OWN:
-        assert (none > REACHED).all()
-        assert (alone > REACHED).all()
+        assert (short > REACHED).all()
+    assert (accuracies(data, None, 64, 2.0, clip=1.0, **how) < REACHED).all()
+
+
+@pytest.mark.parametrize("kind", each(KINDS))
+def test_with_adam_six_layers_bear_the_rate_01_with_batch_norm_alone(data, kind):
+    how = {"depth": 6, "optimizer": "adam"} | KINDS[kind]
+    assert (accuracies(data, Norm, 64, 0.1, **how) > REACHED).all()
+    assert (accuracies(data, None, 64, 0.1, **how) < REACHED).all()
 
 
 @pytest.mark.parametrize("kind", each(KINDS))
@@ -129,26 +139,9 @@ def test_from_batches_of_16_six_layers_do_not_bear_the_rate_2(data, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("norm", [None, Norm], ids=["no norm", "batch norm"])
-def test_from_pairs_six_layers_learn_at_no_rate(data, norm):
-    for rate in (0.05, 0.2, 0.5, 1.0, 2.0):
-        assert (accuracies(data, norm, 2, rate, depth=6) < REACHED).all()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", each([0, 1], quick=0))
 def test_20_layers_do_not_bear_the_rate_2(data, seed):
     assert (accuracies(data, Norm, 64, 2.0, depth=20, seed=seed) < REACHED).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", each(KINDS))
-def test_six_layers_read_most_with_batch_norm(data, kind):
-    how = {"depth": 6} | KINDS[kind]
-    norm = accuracies(data, Norm, 64, 1.0, **how).mean()
-    for pictures in (data, centred(data)):
-        for rate in (0.1, 0.2):
-            assert norm > accuracies(pictures, None, 64, rate, **how).mean()
 
 
 @pytest.mark.parametrize("kind", each(KINDS))
@@ -162,34 +155,25 @@ def test_one_layer_reads_as_much_from_centred_pictures(data, kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_in_six_layers_subtracting_reads_nearly_as_much_and_no_half_bears_the_rate_2(data, kind):
-    how = {"depth": 6} | KINDS[kind]
+def test_no_half_of_batch_norm_bears_the_rate_2_in_six_layers(data, kind):
     for part in (subtracting, dividing):
-        assert (accuracies(data, part, 64, 2.0, **how) < LEARNS).all()
-    rates = (0.2, 0.5)
-    norm, alone, divided = (
-        max(accuracies(data, layer, 64, rate, **how).mean() for rate in rates)
-        for layer in (Norm, subtracting, dividing)
-    )
-    assert norm - alone < 0.03
-    assert divided < alone
-    if kind == OWN:  # the numbers on the page
-        assert [norm, alone, divided] == pytest.approx([0.96, 0.96, 0.90], abs=0.03)
+        assert (accuracies(data, part, 64, 2.0, **({"depth": 6} | KINDS[kind])) < LEARNS).all()
 
 
 @pytest.mark.parametrize("width", each([16, 32, 64, 128], quick=16))
 def test_one_layer_of_16_features_or_more_bears_the_rate_4_with_batch_norm(data, width):
-    for seed in (0, 1):
-        how = {"width": width, "seed": seed}
+    for seed, steps in ((0, 100), (1, 100), (0, 400)):
+        how = {"width": width, "seed": seed, "steps": steps}
         assert accuracies(data, Norm, 64, 4.0, **how).mean() > 0.9
         assert accuracies(centred(data), None, 64, 4.0, **how).mean() < 0.4
         assert accuracies(centred(data), None, 64, 2.0, **how).mean() > 0.9
 
 
-def test_one_layer_of_8_features_does_not_bear_the_rate_4_with_batch_norm(data):
+def test_with_8_features_one_layer_does_not_bear_4_nor_six_layers_2_with_batch_norm(data):
     for seed in (0, 1):
         how = {"width": 8, "seed": seed}
         assert accuracies(data, Norm, 64, 4.0, **how).mean() < LEARNS
+        assert accuracies(data, Norm, 64, 2.0, depth=6, **how).mean() < REACHED
 
 
 @pytest.mark.parametrize("kind", each(KINDS))
@@ -206,28 +190,6 @@ def test_from_pairs_batch_norm_is_behind_and_a_large_eps_rescues_it(data, kind):
         assert means == pytest.approx([0.52, 0.78, 0.79], abs=0.03)
 
 
-@pytest.mark.parametrize("seed", each([0, 1, 2], quick=1))
-@pytest.mark.parametrize("steps", each([100, 400], quick=100))
-def test_from_pairs_hidden_weights_that_learn_do_harm(data, steps, seed):
-    how = {"steps": steps, "seed": seed}
-    rates = (0.05, 0.1, 0.2)
-    learned = [accuracies(data, Norm, 2, rate, **how).mean() for rate in rates]
-    frozen = [accuracies(data, Norm, 2, rate, hidden_lr=0.0, **how).mean() for rate in rates]
-    lost = max(frozen) - max(learned)
-    assert lost > (0 if seed == 0 else 0.03)
-
-
-@pytest.mark.parametrize("kind", each(KINDS))
-def test_from_pairs_fixed_hidden_weights_read_more_without_batch_norm(data, kind):
-    rates = (0.05, 0.2)
-    how = {"hidden_lr": 0.0} | KINDS[kind]
-    without, mean_only, norm = (
-        best_of(rates, data, layer, 2, **how).mean() for layer in (None, subtracting, Norm)
-    )
-    assert without > norm + 0.05
-    assert 0.2 < (without - mean_only) / (without - norm) < 0.9
-
-
 @pytest.mark.parametrize("kind", each(KINDS))
 def test_a_large_eps_rescues_what_the_hidden_weights_learn(data, kind):
     rates = (0.05, 0.2)
@@ -240,50 +202,6 @@ def test_a_large_eps_rescues_what_the_hidden_weights_learn(data, kind):
 
 def lengths(nets) -> Tensor:
     return nets[0].weight.detach().norm(dim=1, keepdim=True)
-
-
-def with_hidden_rate(data, rate, held, steps=100, width=32, seed=0) -> Tensor:
-    nets = training.stacked_mlp(1, Norm, width=width, seed=seed)
-    start = lengths(nets)
-
-    def hold():
-        with torch.no_grad():
-            nets[0].weight.mul_(start / lengths(nets))
-
-    training.train_stacked(
-        nets,
-        data,
-        steps=steps,
-        lr=0.1,
-        hidden_lr=rate,
-        after_step=hold if held else None,
-        seed=seed,
-    )
-    return training.stacked_accuracy(nets, data)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_at_large_hidden_rates_the_growing_weights_carry_batch_norm(data, kind):
-    for rate in (16.0, 64.0, 256.0):
-        free = with_hidden_rate(data, rate, held=False, **KINDS[kind])
-        held = with_hidden_rate(data, rate, held=True, **KINDS[kind])
-        assert (free > held).all()
-
-
-@pytest.mark.parametrize(("depth", "rate"), [(1, 2.0), (1, 4.0), (6, 2.0)])
-def test_held_weights_bear_the_rates_of_the_first_picture(data, depth, rate):
-    nets = training.stacked_mlp(depth, Norm)
-    weights = [linear.weight for linear in nets[:-1:3]]
-    starts = [weight.detach().norm(dim=1, keepdim=True) for weight in weights]
-
-    def hold():
-        with torch.no_grad():
-            for weight, start in zip(weights, starts, strict=True):
-                weight.mul_(start / weight.norm(dim=1, keepdim=True))
-
-    training.train_stacked(nets, data, steps=100, lr=rate, after_step=hold)
-    assert (training.stacked_accuracy(nets, data) > REACHED).all()
 
 
 def test_weights_grow_at_each_large_step(data):
@@ -302,16 +220,6 @@ def test_double_weights_stay_double_at_four_times_the_rate(data):
     for nets, hidden in ((single, 0.1), (double, 0.4)):
         training.train_stacked(nets, data, steps=100, lr=0.1, hidden_lr=hidden)
     torch.testing.assert_close(double[0].weight, 2 * single[0].weight, rtol=1e-6, atol=1e-9)
-
-
-def test_weights_below_a_tenth_learn_less_again_at_the_same_rate(data):
-    means = []
-    for factor in (0.01, 0.1, 1.0):
-        nets = training.stacked_mlp(1, Norm, factor=factor)
-        training.train_stacked(nets, data, steps=100, lr=0.1)
-        means.append(training.stacked_accuracy(nets, data).mean())
-    assert means[1] > means[0]
-    assert means[1] > means[2]
 
 
 def test_with_adam_and_one_layer_centred_pictures_bear_more(data):
