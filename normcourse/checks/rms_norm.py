@@ -57,6 +57,8 @@ def variance_left(answer) -> None:
         "2/3 is mean/RMS; the mean's share is its square, and the variance is the rest.": 2 / 3,
         "5/21 squares the squared mean: the mean square is the variance plus 2 squared.": 5 / 21,
         "1/9 divides 1 by the mean square; divide the variance of the row, 5.": 1 / 9,
+        "5/25 divides by the squared variance; the mean square is variance plus squared mean.": 1
+        / 5,
         "5/29 squares the variance: the mean square is the variance plus the squared mean.": 5 / 29,
         "that is the standard deviation of the output; its square is asked for.": math.sqrt(5) / 3,
     }

@@ -37,6 +37,7 @@ VARIANCES = [
     (0.6, "two digits"),
     (3, "the RMS of the row"),
     (0.309, "squares that"),
+    (5 / 25, "divides by the squared variance"),
     (5 / 29, "squares the variance"),
     (2 / 3, "is mean/RMS"),
     (5 / 21, "squares the squared mean"),
