@@ -17,6 +17,7 @@ from normlib import functional, gradients
 
 LEAD = 0.3  # percent
 NEEDS_A_CURVE = 1.2  # the straight line's error over DyT's
+NO_ERROR = 1e-6  # of a line: the leads of curves are rounding there
 DX = {
     "dx: the factor alpha is missing; it comes down from inside tanh.": lambda v: v.g * v.slope,
     "dx: the gain is missing.": lambda v: v.dy * v.alpha * v.slope,
@@ -166,6 +167,15 @@ def fair(student) -> None:
         "you return the squared error: relative_error is its root.": (
             lambda *case: _fair(*case) ** 2
         ),
+        "you divide by the size of the copy: the outputs y come second in relative_error.": (
+            lambda *case: _fair(*case, error=lambda copy, y: measures.relative_error(y, copy))
+        ),
+        "the new rows go into the curve without the knee: curve(new_x / knee).": (
+            lambda *case: _fair(*case, bend_new=lambda x, knee: x)
+        ),
+        "a layer calculates curve(x / knee), and you multiply by the knee.": (
+            lambda *case: _fair(*case, bend=torch.mul)
+        ),
     }
     # best_knee's grid is the same for everybody; only the lines are computed in different ways
     calls(student, _fair, *cases, slips=slips, what="the error", rtol=1e-6)
@@ -182,21 +192,50 @@ def _fair_case(rows: int, width: int, curve, seed: int) -> dict:
     return {"curve": curve, "x": x, "y": targets[0], "new_x": new_x, "new_y": targets[1]}
 
 
-def _fair(curve, x, y, new_x, new_y, *, knee=None, line=None, knee_line=None, refit=None) -> float:
-    """The right answer; line fits gain and bias, knee_line does so while the knee is sought."""
+def fair_error(curve, x: Tensor, y: Tensor, new_x: Tensor, new_y: Tensor) -> float:
+    """The error of a fair comparison; it stands in for the reader's until that is right."""
+    return _fair(curve, x, y, new_x, new_y, line=_line_or_constant)
+
+
+def _fair(
+    curve,
+    x,
+    y,
+    new_x,
+    new_y,
+    *,
+    knee=None,
+    line=None,
+    knee_line=None,
+    refit=None,
+    bend=torch.div,
+    bend_new=None,
+    error=measures.relative_error,
+) -> float:
+    """The right answer, and what the keywords change in it.
+
+    Args:
+        line: fits gain and bias; knee_line does so while the knee is sought.
+        refit: other rows and outputs for gain and bias.
+        bend: takes rows and a knee to what the curve gets; bend_new does so for the new rows.
+        error: what the loss and the score are.
+    """
     line = line or _line
     sought = knee_line or line
+    bend_new = bend_new or bend
 
     def loss(knee):
-        w, b = sought(curve(x / knee), y)
-        return float(measures.relative_error(w * curve(x / knee) + b, y))
+        h = curve(bend(x, knee))
+        w, b = sought(h, y)
+        return float(error(w * h + b, y))
 
     knee = measures.best_knee(loss, x) if knee is None else knee
     rows, outputs = (x, y) if refit is None else refit
-    w, b = line(curve(rows / knee), outputs)
+    w, b = line(curve(bend(rows, knee)), outputs)
+    new_h = curve(bend_new(new_x, knee))
     if line is _line_of_rows:
-        w, b = line(curve(new_x / knee), new_y)
-    return float(measures.relative_error(w * curve(new_x / knee) + b, new_y))
+        w, b = line(new_h, new_y)
+    return float(error(w * new_h + b, new_y))
 
 
 def _line(h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -301,6 +340,11 @@ def rows_for_dyt(student) -> None:
             _fair(curve, old, outputs[0], new, outputs[1], knee=knee, line=_line_or_constant)
             for curve, knee in ((torch.tanh, None), (functional.isru, None), (_identity, 1.0))
         )
+        if of_line < NO_ERROR:
+            raise Slip(
+                f"a straight line copies RMSNorm exactly on these rows (width {width}): they need "
+                "no curve."
+            )
         if of_line < NEEDS_A_CURVE * of_dyt:
             raise Slip(
                 f"the straight line has {of_line / of_dyt:.2f} times DyT's error (width {width}): "

@@ -70,11 +70,17 @@ def _curve(
     function: Callable[[Tensor], Tensor],
     start: str = "alpha 0.5",
     last: Callable[[Tensor], Tensor] | None = None,
+    learns_alpha: bool = True,
 ) -> Contender:
     """The curve as DyT starts: slope 0.5 at 0."""
 
     def from_slope(slope: float) -> Norm:
-        return lambda width: Curve(function, width, slope)
+        def layer(width: int) -> nn.Module:
+            curve = Curve(function, width, slope)
+            curve.alpha.requires_grad_(learns_alpha)
+            return curve
+
+        return layer
 
     return Contender(start, from_slope(0.5), from_slope=from_slope, last=last)
 
@@ -188,9 +194,10 @@ CONTENDERS = {
     ),
     "dyt_tuned": Contender(TUNED, _dyt_1(0.5), from_slope=_dyt_1),
     "dyisru_tuned": Contender(TUNED, _dyisru_1(0.5), from_slope=_dyisru_1),
-    "line": _curve(nn.Identity()),  # these two beside DyT: what a bound does
-    "clip": _curve(nn.Hardtanh()),
-    # where the bound stands: before the head alone, and in the blocks alone
+    # lesson 06b, beside DyT: no bound; no bound, and a slope that stays as it starts
+    "line": _curve(nn.Identity()),
+    "line_held": _curve(nn.Identity(), "alpha 0.5, not learned", learns_alpha=False),
+    # the bound before the head alone, and in the blocks alone
     "line_last_tanh": _curve(nn.Identity(), "alpha 0.5, the last one is tanh", nn.Tanh()),
     "tanh_last_line": _curve(nn.Tanh(), "alpha 0.5, the last one is a line", nn.Identity()),
     "softcap": Contender(f"cap {CAP:g}: slope 1, learns nothing", _softcap),

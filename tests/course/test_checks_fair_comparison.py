@@ -95,6 +95,29 @@ def line_from_new(curve, x, y, new_x, new_y):
     return measures.relative_error(w * curve(new_x / knee) + b, new_y)
 
 
+def turned_about(curve, x, y, new_x, new_y):
+    """The arguments of the last relative_error are exchanged."""
+    knee = fit(line_of, curve, x, y)
+    w, b = line_of(curve(x / knee), y)
+    return measures.relative_error(new_y, w * curve(new_x / knee) + b)
+
+
+def without_new_knee(curve, x, y, new_x, new_y):
+    knee = fit(line_of, curve, x, y)
+    w, b = line_of(curve(x / knee), y)
+    return measures.relative_error(w * curve(new_x) + b, new_y)
+
+
+def times_knee(curve, x, y, new_x, new_y):
+    def loss(knee):
+        w, b = line_of(curve(x * knee), y)
+        return measures.relative_error(w * curve(x * knee) + b, y)
+
+    knee = measures.best_knee(loss, x)
+    w, b = line_of(curve(x * knee), y)
+    return measures.relative_error(w * curve(new_x * knee) + b, new_y)
+
+
 COMPARISONS = {
     "scored on old rows": (lambda f, x, y, *_: scored()(f, x, y, x, y), "new rows are the test"),
     "fitted to new rows": (lambda f, x, y, *new: scored()(f, *new, *new), "fit to the new rows"),
@@ -129,6 +152,9 @@ COMPARISONS = {
     "always isru": (lambda f, *case: scored()(functional.isru, *case), "the curve is an argument"),
     "absolute": (lambda *case: scored()(*case) * case[-1].norm(), "is relative"),
     "squared": (lambda *case: scored()(*case) ** 2, "squared error"),
+    "divided by the copy": (turned_about, "come second in relative_error"),
+    "no knee for new rows": (without_new_knee, "without the knee"),
+    "times the knee": (times_knee, "multiply by the knee"),
     "the outputs": (lambda f, x, *_: f(x), "expected a number"),
 }
 
@@ -173,6 +199,7 @@ ROWS = {
     "one large channel": (in_channel_0, "DyISRU is nearer"),
     "row sizes": (own_sizes, "DyISRU is nearer"),
     "small outlier": (anywhere(3.5), "% are asked"),
+    "signs": (lambda rows, width, seed: draw(rows, width, seed=seed).sign(), "need no curve"),
     "without the seed": (lambda rows, width, seed: anywhere(30)(rows, width, 0), "for every seed"),
     "not seeded": (lambda rows, width, seed: torch.randn(rows, width), "with one seed"),
     "turned": (lambda rows, width, seed: anywhere(30)(width, rows, seed), "rows and width"),

@@ -110,17 +110,16 @@ def test_a_pair_of_curves_starts_with_one_slope_and_one_level(names, slope, leve
             torch.testing.assert_close(far, torch.tensor(float(level)))
 
 
-@pytest.mark.parametrize(
-    "name, curve",
-    [("line", lambda u: u), ("clip", lambda u: u.clamp(-1, 1))],
-)
-def test_the_curves_beside_dyt_start_as_it_does_with_another_function(name, curve):
+@pytest.mark.parametrize("name", ["line", "line_held"])
+def test_the_lines_beside_dyt_start_as_it_does(name):
     x = 5 * draw(3, 8)
     contender = training.CONTENDERS[name]
-    torch.testing.assert_close(contender.rows(8)(x), curve(0.5 * x))
-    torch.testing.assert_close(contender.from_slope(0.1)(8)(x), curve(0.1 * x))
-    ours = [tuple(p.shape) for p in contender.rows(8).parameters()]
-    assert ours == [tuple(p.shape) for p in layers.DyT(8).parameters()]
+    torch.testing.assert_close(contender.rows(8)(x), 0.5 * x)
+    torch.testing.assert_close(contender.from_slope(0.1)(8)(x), 0.1 * x)
+    ours = {part: tuple(p.shape) for part, p in contender.rows(8).named_parameters()}
+    assert ours == {part: tuple(p.shape) for part, p in layers.DyT(8).named_parameters()}
+    learned = {part for part, p in contender.rows(8).named_parameters() if p.requires_grad}
+    assert learned == set(ours) - ({"alpha"} if name == "line_held" else set())
 
 
 @pytest.mark.parametrize(

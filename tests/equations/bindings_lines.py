@@ -655,7 +655,7 @@ def dyt_by_hand(draw):
     return {"x": x, "t": (x / 2).tanh(), "w": row(1, 1, 2, 1), "alpha": 1.0}
 
 
-@lines("06b derive-gradient", "06b derive-bounds", "06b slopes-why")
+@lines("06b derive-gradient", "06b slopes-why")
 def dyt_number(draw):
     x, alpha, w, b = (leaf(number) for number in draw(4))
     kappa = 1.7
@@ -663,11 +663,6 @@ def dyt_number(draw):
     t = u.tanh()
     curve = {"x": x, "alpha": alpha, "w": w, "b": b, "kappa": kappa, "u": u}
     return curve | {"t": t, "y": w * kappa * t + b, "s": w * alpha * (1 - t**2)}
-
-
-@lines("06b derive-bounds")
-def where_it_changes_most(draw):
-    return {"t": 3**-0.5}
 
 
 @lines("06 failure-why")
