@@ -119,7 +119,7 @@ GRIDS = {
     "opening_last": grid(  # the norms of the branches are left out, the one before the head stays
         NORMS[1:],
         {**OPENING, "shortcut": True, "normed": "last"},
-        ADAM | SGD | {"steps": 100},
+        ADAM | SGD,
         rates=OPENING_RATES,
     ),
     "opening_zero": grid(  # its control: one layer and the head are left

@@ -35,6 +35,7 @@ FACTORS = {  # of n inputs and the variance v
     "v is the variance already, not the standard deviation: do not square it.": (
         lambda n, v: v * math.sqrt(n / 2)
     ),
+    "that is the factor with 64 inputs; use the n that is given.": lambda n, v: math.sqrt(32 * v),
     "squares add up, so n stands under the root as well.": lambda n, v: n * math.sqrt(v / 2),
     "that is one over the factor.": lambda n, v: math.sqrt(2 / (n * v)),
     "that is the variance for which the factor is 1; the question is the factor for any v.": (
@@ -220,7 +221,7 @@ KEPT = 0.33
 def depth_over_width(kept, narrowest) -> str:
     """kept(depth, width): the mean share told apart; narrowest: {depth: the least width}.
 
-    Returns, in words, which of the two has to grow faster.
+    Returns, in words, what ten times the depth asks for.
     """
     with every_case():
         for depth, width in ((4, 24), (8, 40)):
@@ -232,10 +233,7 @@ def depth_over_width(kept, narrowest) -> str:
         _least_width(depth, narrowest[depth])
     deeper = DEPTHS[-1] // DEPTHS[0]
     wider = narrowest[DEPTHS[-1]] // narrowest[DEPTHS[0]]
-    return (
-        f"at the mark {KEPT}, depth times {deeper} asks for width times {wider}: the width "
-        "has to grow faster."
-    )
+    return f"at the mark {KEPT}, depth times {deeper} asks here for width times {wider}."
 
 
 def _one_share(kept, depth: int, width: int) -> None:
@@ -264,6 +262,9 @@ def _one_share(kept, depth: int, width: int) -> None:
         "those are the training pictures; take the validation pictures.": (
             statistics.mean(of_training)
         ),
+        "those are the seeds 1 to 3; take 0 to 2.": _share(depth, width, seeds=range(1, 4)),
+        "that is the share at the width 64; use the width that is given.": _share(depth, WIDTH),
+        "depth and width have changed places.": _share(width, depth),
     }
     got = kept(depth, width)
     expect(got, statistics.mean(shares), slips, f"kept({depth}, {width})")
@@ -282,11 +283,11 @@ def _least_width(depth: int, width) -> None:
         raise Slip(f"{depth} layers of width {half} keep at least {KEPT}, too: go narrower.")
 
 
-def _share(depth: int, width: int) -> float:
+def _share(depth: int, width: int, seeds: range = range(STARTS)) -> float:
     """The mean share told apart behind the last layer."""
     data = training.digits()
     shares = []
-    for seed in range(STARTS):
+    for seed in seeds:
         net = training.mlp(depth=depth, width=width, seed=seed).double()
         with torch.no_grad():
             shares.append(_told_apart(net[:-1](data.validation_x), data.validation_y))

@@ -40,6 +40,7 @@ FACTORS = {
     "a mean of what leaves": (lambda n, v: math.sqrt(n * v / 2 / math.pi), "that is the mean of"),
     "times 2": (lambda n, v: math.sqrt(n * v * 2), "does not double"),
     "torch's third": (lambda n, v: math.sqrt(n * v / 6), "the 1/3 is torch's"),
+    "64 in place of n": (lambda n, v: math.sqrt(64 * v / 2), "the factor with 64 inputs"),
     "only v under the root": (lambda n, v: n * v**0.5 / 2, "only v stands under your root"),
 }
 
@@ -319,7 +320,9 @@ DEPTHS_AND_WIDTHS = {
     "the first layer": (kept_of(end=2), NARROWEST, "behind the first layer"),
     "the size": (kept_of(measure=size), NARROWEST, "that is the size"),
     "training pictures": (kept_of(picked="train"), NARROWEST, "take the validation pictures"),
-    "other seeds": (kept_of(seeds=range(1, 4)), NARROWEST, "is off by up to"),
+    "other seeds": (kept_of(seeds=range(1, 4)), NARROWEST, "those are the seeds 1 to 3"),
+    "one width": (lambda d, w: kept_of()(d, 64), NARROWEST, "the share at the width 64"),
+    "swapped": (lambda d, w: kept_of()(w, d), NARROWEST, "have changed places"),
     "not measured": (kept_of(), NARROWEST | {30: None}, "narrowest[30] is still None"),
     "too narrow": (kept_of(), NARROWEST | {30: 128}, "30 layers of width 128 keep 0.28"),
     "too wide": (kept_of(), NARROWEST | {10: 128}, "10 layers of width 64 keep at least"),
@@ -348,7 +351,7 @@ def test_the_slip_in_depth_over_width_is_named(kept, narrowest, message):
 def test_what_was_measured_of_depth_over_width_is_accepted():
     verdict = check.depth_over_width(kept_of(), NARROWEST)
     assert verdict.startswith("[ok]")
-    assert "depth times 10 asks for width times 16" in verdict
+    assert "depth times 10 asks here for width times 16" in verdict
     as_tensor = kept_of(summed=lambda shares: torch.tensor(shares).mean())
     assert check.depth_over_width(as_tensor, NARROWEST).startswith("[ok]")
 

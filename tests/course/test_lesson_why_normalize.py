@@ -144,6 +144,18 @@ def test_the_worst_fresh_net_with_shortcuts_is_ahead_of_the_best_one_without(wid
     assert max(plain) < min(beside)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("seed", each(list(range(5)), quick=0))
+def test_behind_200_layers_with_shortcuts_only_norms_keep_the_digits(seed):
+    lesson = definitions()
+    data = lesson["data"]
+    for name, norm in NORMS.items():
+        how = {"depth": 200, "shortcut": True, "start": "torch", "seed": seed}
+        rows = training.mlp(norm, **how)[:201](data.validation_x)  # no last norm, no head
+        kept = lesson["told_apart"](rows, data.validation_y)
+        assert (kept < 0.4) == (name == "none")
+
+
 def test_at_the_rate_1_rms_norm_beside_shortcuts_learns_nothing():
     record = training.load_record(NOTEBOOKS / "records/capstone_deep.json")
     runs = [run for run in record.runs if (run.norm, run.lr) == ("rms_norm", 1.0)]
