@@ -66,6 +66,7 @@ def by_hand(answer) -> None:
             math.sqrt(variance) + eps
         ),
         "eps is missing: add it to the variance before you take the root.": math.sqrt(variance),
+        "the variance is missing: add it to eps before you take the root.": math.sqrt(eps),
         "the variance is the MEAN of the squares: divide their sum by 4.": (
             math.sqrt(4 * variance + eps)
         ),
@@ -530,7 +531,7 @@ def control(student) -> None:
         raise Slip(f"expected a dict with {', '.join(fields)}, got {describe(student)}.")
     for field, value in student.items():
         if value is None:
-            raise Slip(f'"{field}" is still None; no norm is called "none".')
+            raise Slip(f'"{field}" is still None; for a net without a norm write "none" (text).')
     norm = str(student["norm"]).strip().lower()
     if norm in NOT_THE_CONTROL:
         raise Slip(f'"{norm}": {NOT_THE_CONTROL[norm]}')

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 ROW = {
     "eps outside the root": ([-0.1215, -0.2430, 0.8785, 1.7290], "inside the root"),
     "no eps": ([-0.5774, -1.1547, 0.4226, 4.4641], "eps is missing: add"),
+    "eps alone": ([-0.5547, -1.1094, 0.4453, 4.3282], "the variance is missing"),
     "sum of squares": ([-0.2561, -0.5121, 0.7439, 2.5364], "the MEAN of the squares"),
     "divided by D - 1": ([-0.3714, -0.7428, 0.6286, 3.2283], "not by D - 1"),
     "divided by D - 1, no eps": ([-0.5, -1.0, 0.5, 4.0], "two slips"),
@@ -536,7 +537,7 @@ NO_CONTROLS = {
         "with more pictures two things change",
     ),
     "no name": (CONTROL | {"norm": "RMSNorm"}, '"norm" is "none", "batch_norm"'),
-    "None for none": (CONTROL | {"norm": None}, '"norm" is still None; no norm is called'),
+    "None for none": (CONTROL | {"norm": None}, '"norm" is still None; for a net without'),
     "pairs": (CONTROL | {"batch_size": 2}, '"batch_size" was 1, yours is 2'),
     "three layers": (CONTROL | {"depth": 3}, '"depth" was 30, yours is 3: if two things'),
     "more steps": (CONTROL | {"steps": 1600}, '"steps" was 600'),
