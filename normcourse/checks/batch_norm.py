@@ -57,7 +57,7 @@ def table(student) -> None:
     calls(watched, _table, *cases, slips=TABLE_SLIPS)
     same_gradients(student, _table, cases[0], slips=TABLE_GRADIENTS)
     far = cases[0] | {"x": cases[0]["x"] + FAR}
-    _right_far_away(student(**far), _table(**far))
+    _right_far_away(student(*far.values()), _table(**far))
 
 
 @exercise(
@@ -147,7 +147,7 @@ HIDDEN_RATE, FACTOR = 0.1, 2
 
 @exercise(
     "Exercise 5 (which rate)",
-    f"learn at the rate {HIDDEN_RATE}",
+    f"learn by plain SGD at the rate {HIDDEN_RATE}",
     f"start as ${FACTOR} W$",
     "write down a number",
 )

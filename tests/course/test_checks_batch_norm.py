@@ -541,7 +541,11 @@ def by_rows(x, gain, bias, eps):
     return torch.stack(columns, 1)
 
 
-@pytest.mark.parametrize("norm_of_a_table", [table(), by_rows])
+def by_other_names(h, w, b, e):
+    return by_rows(h, w, b, e)
+
+
+@pytest.mark.parametrize("norm_of_a_table", [table(), by_rows, by_other_names])
 def test_a_right_norm_of_a_table_is_accepted(norm_of_a_table):
     assert check.table(norm_of_a_table).startswith("[ok]")
 

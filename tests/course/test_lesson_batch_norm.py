@@ -130,12 +130,31 @@ def test_with_adam_six_layers_bear_the_rate_01_with_batch_norm_alone(data, kind)
     assert (accuracies(data, None, 64, 0.1, **how) < REACHED).all()
 
 
+@pytest.mark.slow
+def test_with_adam_six_layers_learn_at_001_with_and_without_batch_norm(data):
+    how = {"depth": 6, "optimizer": "adam"}
+    norm = accuracies(data, Norm, 64, 0.01, **how).mean()
+    for pictures in (data, centred(data)):
+        alone = accuracies(pictures, None, 64, 0.01, **how).mean()
+        assert abs(norm - alone) < 0.03
+
+
 @pytest.mark.parametrize("kind", each(KINDS))
 def test_from_batches_of_16_six_layers_do_not_bear_the_rate_2(data, kind):
     read = accuracies(data, Norm, 16, 2.0, **({"depth": 6} | KINDS[kind]))
     assert read.mean() < REACHED
     if kind == OWN:
         assert (read < REACHED).all()
+
+
+@pytest.mark.slow
+def test_from_batches_of_32_some_nets_of_six_layers_bear_the_rate_2_and_others_do_not(data):
+    read = accuracies(data, Norm, 32, 2.0, depth=6)
+    assert read.min() < REACHED < read.max()
+
+
+def test_at_the_rate_8_six_layers_do_not_learn(data):
+    assert (accuracies(data, Norm, 64, 8.0, depth=6) < REACHED).all()
 
 
 @pytest.mark.slow
