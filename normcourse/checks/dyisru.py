@@ -87,6 +87,12 @@ CONSTANTS = {
         x.sum(-1, keepdim=True) - x
     ).square(),
     "the total is the sum of the squares, not D.": lambda x: x.shape[-1] - x.square(),
+    "square each of the others, then add: you square the sum of their sizes.": lambda x: (
+        x.abs().sum(-1, keepdim=True) - x.abs()
+    ).square(),
+    "take no root of the total, and square what you take off.": lambda x: (
+        _total(x).sqrt() - x.abs()
+    ),
     "square first, then add: you square the sum.": lambda x: (
         x.sum(-1, keepdim=True).square() - x.square()
     ),
@@ -182,6 +188,9 @@ DX = {
     "half of it: the 2x of the inner derivative takes the 1/2 of the root away.": (
         lambda dy, x, c, s: dy * s * c / _power(x, c) / 2
     ),
+    "c stands once in the numerator: dc/dlog_c belongs to dlog_c alone.": lambda dy, x, c, s: (
+        dy * s * c.square() / _power(x, c)
+    ),
     "in the numerator, too, c = exp(log_c).": lambda dy, x, c, s: dy * s * c.log() / _power(x, c),
     "the exponent is 3/2, not 1.": lambda dy, x, c, s: dy * s * c / _power(x, c, 1),
     "the exponent is 3/2, not 2.": lambda dy, x, c, s: dy * s * c / _power(x, c, 2),
@@ -215,6 +224,7 @@ DLOG = {
     "the exponent is 3/2, not 5/2.": lambda dy, x, c, s: (
         -_sum(dy * s * x / _power(x, c, 2.5)) / 2 * c
     ),
+    "x keeps its sign: x, not |x|.": lambda dy, x, c, s: _sum(_by_c(dy, x.abs(), c, s)) * c,
     "x is missing: the derivative of x (x^2 + c)^(-1/2) in c keeps x.": lambda dy, x, c, s: (
         _sum(_by_c(dy, x, c, s) / x) * c
     ),
@@ -297,6 +307,19 @@ WHOLES = {
     ),
     "in the arctangent x is divided by sqrt(c), not by c.": lambda x, d, c: (
         d**0.5 * torch.atan(x / c)
+    ),
+    "in the arctangent x is divided by sqrt(c), not multiplied.": lambda x, d, c: (
+        d**0.5 * torch.atan(x * c**0.5)
+    ),
+    "in the arctangent x is divided by sqrt(c), not by c; in front sqrt(D) stands alone.": (
+        lambda x, d, c: (d * c) ** 0.5 * torch.atan(x / c)
+    ),
+    "in the arctangent x is divided by sqrt(c), not by c, and by no c in front.": (
+        lambda x, d, c: (d / c) ** 0.5 * torch.atan(x / c)
+    ),
+    "twice too much: the arctangent's slope at 0 is 1.": lambda x, d, c: 2 * as_large(x, d, c),
+    "softsign has the slope 1/(1 + |u|)^2; look for 1/(1 + u^2).": lambda x, d, c: (
+        d**0.5 * torch.nn.functional.softsign(x / c**0.5)
     ),
     "in the arctangent x is divided by sqrt(c).": lambda x, d, c: d**0.5 * torch.atan(x),
     "u = x/sqrt(c) belongs into the arctangent; then sqrt(D) stands in front.": lambda x, d, c: (

@@ -59,6 +59,14 @@ CONSTANTS = {
         lambda x: (x.sum(-1, keepdim=True) - x) ** 2,
         "square each of the others",
     ),
+    "square of the others' sizes": (
+        lambda x: (x.abs().sum(-1, keepdim=True) - x.abs()) ** 2,
+        "the sum of their sizes",
+    ),
+    "norm less the size": (
+        lambda x: x.norm(dim=-1, keepdim=True) - x.abs(),
+        "take no root of the total",
+    ),
     "no keepdim": (lambda x: x.square().sum(-1) - x.square(), "without keepdim=True"),
     "D less own": (lambda x: x.shape[-1] - x.square(), "not D"),
     "square of sum": (lambda x: x.sum(-1, keepdim=True) ** 2 - x**2, "square first"),
@@ -165,6 +173,14 @@ BACKWARDS = {
     ),
     "half dlog": (backward(dlog=lambda *a: one(by_c(*a)) * a[2] / 2), "comes once"),
     "power 2": (backward(lambda dy, x, c, s: dy * s * c / (x**2 + c) ** 2), "not 2."),
+    "c twice in dx": (
+        backward(lambda dy, x, c, s: dy * s * c**2 / (x**2 + c) ** 1.5),
+        "dc/dlog_c belongs to dlog_c alone",
+    ),
+    "the size of x": (
+        backward(dlog=lambda dy, x, *a: one(by_c(dy, x.abs(), *a)) * a[0]),
+        "not |x|",
+    ),
     "log c on top": (
         backward(lambda dy, x, c, s: dy * s * c.log() / (x**2 + c) ** 1.5),
         "in the numerator, too",
@@ -257,6 +273,14 @@ WHOLES = {
     "no chain rule": (of_root(torch.atan, lambda d, c: (d * c) ** 0.5), "not sqrt(D c)"),
     "chain rule twice": (of_root(torch.atan, lambda d, c: (d / c) ** 0.5), "counts once"),
     "by c": (lambda x, d, c: d**0.5 * torch.atan(x / c), "not by c"),
+    "times the root of c": (lambda x, d, c: d**0.5 * torch.atan(x * c**0.5), "not multiplied"),
+    "by c, root of c in front": (
+        lambda x, d, c: (d * c) ** 0.5 * torch.atan(x / c),
+        "in front sqrt(D) stands alone",
+    ),
+    "by c, twice": (lambda x, d, c: (d / c) ** 0.5 * torch.atan(x / c), "by no c in front"),
+    "double": (of_root(torch.atan, lambda d, c: 2 * d**0.5), "twice too much"),
+    "softsign": (of_root(torch.nn.functional.softsign), "softsign has the slope"),
     "x alone": (lambda x, d, c: d**0.5 * torch.atan(x), "is divided by sqrt(c)."),
     "x alone, chain rule": (
         lambda x, d, c: (d / c) ** 0.5 * torch.atan(x),
