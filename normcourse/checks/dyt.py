@@ -275,6 +275,9 @@ def _separated_slips(y) -> dict:
         "g: y is squared in the equation: the bracket is 1 - y^2/64.": 64 / (64 - y),
         "g: y^2 is divided by D in the equation.": 1 / (1 - y**2),
         "g: y^2 is divided by D, not by its root.": 1 / (1 - y**2 / 8),
+        "g: y^2 is divided by D, not by its square.": 1 / (1 - y**2 / 64**2),
+        "g: D stands on top, not below.": 1 / (64 * (64 - y**2)),
+        "g: A + B = sqrt(D) = 8, so each of the two numerators is 4, not 2.": 32 / (64 - y**2),
         "g: only the fraction with 8 - y is there; add the one with 8 + y.": 4 / (8 - y),
         "g: only the fraction with 8 + y is there; add the one with 8 - y.": 4 / (8 + y),
         "g: A = B, so the two fractions are added.": 4 / (8 - y) - 4 / (8 + y),
@@ -297,7 +300,7 @@ def _integral_slips(log: Callable, y, want) -> dict:
         ),
         "G: the quotient is upside down; G grows with y.": -want,
         "G: the factor sqrt(D)/2 = 4 is missing.": want / 4,
-        "G: the factor is sqrt(D)/2 = 4, half of that.": 2 * want,
+        "G: the factor is sqrt(D)/2 = 4; yours is 8.": 2 * want,
         "G: the factor is sqrt(D)/2, not D/2.": 8 * want,
         "G: the numerator D = 64 of g is lost: each of the two fractions has 4 on top, not 1/16.": (
             want / 64
@@ -308,6 +311,9 @@ def _integral_slips(log: Callable, y, want) -> dict:
         "G: this is the derivative of g; integrate.": 128 * y / (64 - y**2) ** 2,
         "G: y - 8 is negative between -8 and 8, and has no real logarithm; take 8 - y.": (
             4 * log(8 + y) - 4 * log(y - 8)
+        ),
+        "G: take 8 - y, whose integral has a minus sign: ln(y - 8) is not real between -8 and 8.": (
+            4 * log(y - 8) + 4 * log(y + 8)
         ),
         "G: (y + 8)/(y - 8) is negative between -8 and 8, and has no real logarithm; take 8 - y.": (
             4 * log((y + 8) / (y - 8))
@@ -363,12 +369,23 @@ def _error_slip(formula: Callable) -> Callable:
     return wrong
 
 
+def _centred_gain(curve: Tensor, y: Tensor) -> Tensor:
+    centred = curve - curve.mean()
+    return (centred * y).sum() / centred.square().sum()
+
+
 CURVE_SLIPS: dict[str, Callable] = {
     "no gain: multiply the curve by the number that brings it nearest to y.": _gain_slip_of(
         lambda curve, y: torch.ones(())
     ),
     "the sign of the gain is turned round: with that gain the curve runs away from y.": (
         _gain_slip_of(lambda curve, y: -(curve * y).sum() / curve.square().sum())
+    ),
+    "the gain is half of the best one: the derivative of the squares has a 2 on both sides.": (
+        _gain_slip_of(lambda curve, y: (curve * y).sum() / curve.square().sum() / 2)
+    ),
+    "no mean is subtracted before the gain: sum of curve * y over the sum of curve^2.": (
+        _gain_slip_of(_centred_gain)
     ),
     "the gain is upside down: sum of curve * y over the sum of curve^2.": _gain_slip_of(
         lambda curve, y: curve.square().sum() / (curve * y).sum()

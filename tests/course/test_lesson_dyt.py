@@ -14,18 +14,19 @@ from tests.course.lesson_tables import run_cells
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 # the network, how it is trained; in how many of five DyT with the norm's slope does better than the
-# start, queries and keys need norm 0's slope more than the values, and the norm's size does better
-# than its slope
+# start, the norm's size does better than its slope, the start does worse than no norm, and each
+# norm but the first reads rows of a size above 6
 KINDS = {
-    "as in the lesson": ({}, {}, 5, 5, 5),
-    "four times the steps": ({}, {"steps": 320}, 5, 5, 5),
-    "half the width": ({"width": 16}, {}, 5, 3, 5),
-    "twice the width": ({"width": 64}, {}, 5, 5, 5),
-    "twice the depth": ({"depth": 4}, {}, 4, 5, 5),
-    "rate 0.001": ({}, {"lr": 1e-3}, 5, 3, 5),
-    "rate 0.003": ({}, {"lr": 3e-3}, 5, 5, 5),
-    "rate 0.03": ({}, {"lr": 3e-2}, 2, 1, 2),
-    "rate 0.1": ({}, {"lr": 1e-1}, 0, 0, 4),
+    "as in the lesson": ({}, {}, 5, 5, 5, 0),
+    "four times the steps": ({}, {"steps": 320}, 5, 5, 4, 0),
+    "half the width": ({"width": 16}, {}, 5, 5, 5, 0),
+    "twice the width": ({"width": 64}, {}, 5, 5, 4, 0),
+    "twice the depth": ({"depth": 4}, {}, 4, 5, 0, 0),
+    "rate 0.001": ({}, {"lr": 1e-3}, 5, 5, 5, 0),
+    "rate 0.003": ({}, {"lr": 3e-3}, 5, 5, 5, 0),
+    "rate 0.03": ({}, {"lr": 3e-2}, 2, 2, 0, 5),
+    "rate 0.1": ({}, {"lr": 1e-1}, 0, 4, 0, 5),
+    "batches of 4": ({}, {"batch_size": 4, "steps": 400}, 2, 5, 0, 5),
 }
 
 
@@ -59,21 +60,18 @@ def slope_does_better(data, net) -> bool:
     return right(data, start) < right(data, sloped)
 
 
-def logits_need_the_slope(data, net) -> bool:
-    """Norm 0 has 0.3 of its slope: queries and keys made up for it help more than the values."""
+def start_does_worse_than_nothing(data, net) -> bool:
+    """Whether the start reads fewer digits than no norm."""
+    start, nothing = (
+        training.swapped(net, pictures(data), new) for new in ("as it starts", "no norm")
+    )
+    return right(data, start) < right(data, nothing)
 
-    def too_flat(norm, rows):
-        linear = swaps.line(norm, rows)
-        linear.weight = nn.Parameter(0.3 * linear.weight.detach())
-        return linear
 
-    def made_up_for(rows: slice) -> float:
-        copied = training.swapped(net, pictures(data), too_flat, only=0)
-        first = next(each for each in copied.modules() if isinstance(each, training.Attention))
-        first.qkv.weight.data.unflatten(0, (3, -1))[rows] /= 0.3
-        return right(data, copied)
-
-    return made_up_for(slice(0, 2)) > made_up_for(slice(2, 3))
+def later_rows_are_large(data, net) -> bool:
+    """Whether each norm but the first reads rows of more than six times the size 1."""
+    _, *later = training.rows_read(net, pictures(data)).values()
+    return min(map(swaps.size, later)) > 6
 
 
 def size_does_better(data, net) -> bool:
@@ -94,9 +92,14 @@ def size_does_better(data, net) -> bool:
 
 @pytest.mark.slow  # the lesson runs its own five networks
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_slope_the_first_logits_and_the_size_of_outputs(data, kind):
+def test_the_slope_the_size_of_outputs_and_the_start(data, kind):
     model, how, *expected = KINDS[kind]
-    measured = (slope_does_better, logits_need_the_slope, size_does_better)
+    measured = (
+        slope_does_better,
+        size_does_better,
+        start_does_worse_than_nothing,
+        later_rows_are_large,
+    )
     held = [0] * len(measured)
     for seed in range(5):
         net = trained(data, model, how, seed)
@@ -160,6 +163,16 @@ def test_in_a_fan_the_best_tanh_bends_nearer_to_0_than_the_derived_curve(kind):
         assert best_alpha > 3 * alpha
 
 
+def test_in_a_fan_with_one_large_number_the_derived_curve_is_nearly_the_best_tanh():
+    lesson = curves()
+    for seed in range(10):
+        normal = draw(1000, 256, seed=2 * seed)
+        normal[:, 0] *= 32
+        x = normal_logarithms(draw(1000, 1, seed=2 * seed + 1)) * normal
+        best_error, _, error, _ = best_and_derived(lesson, x)
+        assert error < 1.05 * best_error
+
+
 @pytest.mark.parametrize("width", [16, 32, 64])
 @pytest.mark.parametrize("reach", [5, 10, 20])
 def test_with_one_number_dragged_the_derived_curve_is_nearly_the_best_tanh(width, reach):
@@ -169,3 +182,12 @@ def test_with_one_number_dragged_the_derived_curve_is_nearly_the_best_tanh(width
         x[:, 0] = torch.linspace(-reach, reach, 400)
         best_error, _, error, _ = best_and_derived(lesson, x)
         assert error < 1.12 * best_error
+
+
+def test_dragged_to_40_the_derived_curve_is_farther_off():
+    lesson = curves()
+    for seed in range(20):
+        x = draw(400, 32, seed=seed)
+        x[:, 0] = torch.linspace(-40, 40, 400)
+        best_error, _, error, _ = best_and_derived(lesson, x)
+        assert error > 1.15 * best_error
