@@ -55,33 +55,23 @@ def piecewise_linear(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
     return torch.from_numpy(y).to(values.dtype)
 
 
-def best_knee(loss: Callable[[Tensor], float], x: Tensor, *, wider: bool = False) -> Tensor:
+def best_knee(loss: Callable[[Tensor], float], x: Tensor) -> Tensor:
     """The knee s, one number, for which loss(s) is smallest; a layer calculates curve(x / s).
 
     A search on a grid of powers, made finer three times: right to 1 % where the loss has one
-    valley between 0.003 and 30 times the mean length of a row of x (..., D). If wider, and 0.003
-    is better than all above it, the search goes down to 0.00003.
-    An end of the range comes back where no knee is best: the smallest if the loss falls all the
-    way to a step, the largest if it falls to a line.
+    valley between 0.003 and 30 times the mean length of a row of x (..., D).
     Source: golden-section search would do; a grid does not depend on the last bit.
     """
     size = x.square().sum(-1).mean().sqrt()
-
-    def best_of(powers: Tensor) -> int:
+    low = -2.5
+    high = 1.5
+    for _ in range(4):
+        powers = torch.linspace(low, high, 11, dtype=torch.float64)
         knees = size * 10**powers
-        return min(range(11), key=lambda k: float(loss(knees[k])))
-
-    powers = torch.linspace(-2.5, 1.5, 11, dtype=torch.float64)
-    best = best_of(powers)
-    if wider and best == 0:
-        powers = powers - 2
-        best = best_of(powers)
-    for _ in range(3):
+        best = min(range(11), key=lambda k: float(loss(knees[k])))
         low = powers[max(best - 1, 0)].item()
         high = powers[min(best + 1, 10)].item()
-        powers = torch.linspace(low, high, 11, dtype=torch.float64)
-        best = best_of(powers)
-    return size * 10 ** powers[best]
+    return knees[best]
 
 
 def relative_error(y: Tensor, target: Tensor) -> Tensor:

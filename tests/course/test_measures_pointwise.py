@@ -185,7 +185,7 @@ def test_no_curve_beats_the_conditional_mean(law):  # on data that neither has s
         assert measures.relative_error(best, y_new) < fitted(curve) * 1.005
 
 
-@pytest.mark.parametrize("true_knee", [0.0005, 0.02, 0.7, 19.0])
+@pytest.mark.parametrize("true_knee", [0.02, 0.7, 19.0])
 def test_best_knee_finds_the_knee_that_made_the_data(true_knee):
     x = draw(400, 3)
     y = torch.tanh(x / true_knee)
@@ -193,23 +193,9 @@ def test_best_knee_finds_the_knee_that_made_the_data(true_knee):
     def loss(knee):
         return measures.relative_error(torch.tanh(x / knee), y)
 
-    knee = measures.best_knee(loss, x, wider=True)
+    knee = measures.best_knee(loss, x)
     assert knee.shape == ()
     assert_close(knee.item(), true_knee, rtol=0.01, atol=0)
-
-
-def test_best_knee_ends_at_the_range_for_a_step_and_for_a_line():
-    x = draw(400, 3)
-    length = x.square().sum(-1).mean().sqrt()
-
-    def from_sign(knee):
-        return (functional.isru(x / knee) - x.sign()).norm()
-
-    narrow = measures.best_knee(from_sign, x)
-    step = measures.best_knee(from_sign, x, wider=True)
-    line = measures.best_knee(lambda knee: (knee * functional.isru(x / knee) - x).norm(), x)
-    ends = torch.stack([narrow, step, line]) / length
-    assert_close(ends.log10(), number([-2.5, -4.5, 1.5]))
 
 
 def test_relative_error_by_hand():  # [EQ-RELATIVE-ERROR]
