@@ -24,7 +24,8 @@ MARGINS = {
 A4 = (794, 1123)
 SHORT = 12  # letters; so short an answer, as a number, may stand elsewhere on its page
 LINES = 5  # to write on, below each slide of a handout
-SHEETS = ("reference/equations_variance_three_ways", "solutions/03_rms_norm")
+SHEETS = ("01_batch_norm", "reference/equations_variance_three_ways", "solutions/03_rms_norm")
+RIGHTS = "©2026,theauthorsofnormlib.Textandfigures:CCBY4.0;code:MITlicence."
 
 # What the slides promise: the words of all their steps (not of formulas, whose letters a PDF has in
 # an order of its own), those among them that answer what was asked (beside a formula each piece of
@@ -272,12 +273,13 @@ def test_a_web_page_is_printed_without_what_is_for_the_screen(tab, site, tmp_pat
 
 
 def assert_clean(words, pictures):
-    for text, picture in zip(words, pictures, strict=True):
+    for number, (text, picture) in enumerate(zip(words, pictures, strict=True), start=1):
         assert "Skiptocontent" not in text
-        assert text, "an empty page"
+        margin = f"{RIGHTS}{number}/{len(words)}"
+        assert text.startswith(margin)
+        assert text != margin, "an empty page"
         for side, stripe in edges(picture, left=20, top=20, right=20, bottom=20).items():
             assert is_white(stripe), side
-    assert "Textandfigures:CCBY4.0;code:MITlicence." in words[-1]
     assert not any("MadewithSphinx" in text for text in words)
 
 
