@@ -150,6 +150,11 @@ def stream_size(student) -> None:
 # Exercise 3
 
 
+def factor_left(added: list[float]) -> float:
+    """What the first row is multiplied by; it stands in for the reader's until that is right."""
+    return math.prod(1 / math.sqrt(1 + b) for b in added)
+
+
 LEFT_SLIPS = {  # of the list of the branches' mean squares
     "the stream's SIZE is divided: each norm divides by the root of 1 + b.": lambda added: (
         math.prod(1 / (1 + b) for b in added)
@@ -198,7 +203,7 @@ def what_is_left(student) -> None:
     """student(added) -> the first row's factor behind blocks that add these mean squares."""
     calls(
         student,
-        lambda added: math.prod(1 / math.sqrt(1 + b) for b in added),
+        factor_left,
         {"added": [0.5, 3.0, 0.2]},
         {"added": [1.5, 0.25, 2.0, 0.7, 8.0]},
         slips=LEFT_SLIPS,

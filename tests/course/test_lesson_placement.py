@@ -75,7 +75,7 @@ def test_with_layer_norm_scaling_late_blocks_do_less_in_trained_nets_too():
 
 
 def test_both_halves_of_deep_norm_learn_in_each_start_and_one_alone_rarely():
-    cells = ("post-share", ("deepnorm-share", "def share"), "deepnorm-block")
+    cells = (("post-share", "# the course"), ("deepnorm-share", "def share"), "deepnorm-block")
     lesson = run_cells(LESSON, *NETS, *cells)
     alpha, beta = lesson["ALPHA"], lesson["BETA"]
     learned = {}
