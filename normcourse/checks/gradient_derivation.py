@@ -154,6 +154,12 @@ WALK = {
     "dx: a D is built in: it is the number of entries of a row, x.shape[-1].": node_slip(
         dx=lambda g, dr, x, r: g / r + dr * x / (4 * r)
     ),
+    "dx: D is x.shape[-1]; x.shape[1] is D only where x has two axes.": node_slip(
+        dx=lambda g, dr, x, r: g / r + dr * x / (x.shape[1] * r)
+    ),
+    "dx: that is LayerNorm's; RMSNorm subtracts no mean of the gradient.": node_slip(
+        dx=lambda g, dr, x, r: (g - mean(g)) / r + dr * x / (x.shape[-1] * r)
+    ),
     OF_THE_WEIGHT.format("length"): with_another_width(len),
     OF_THE_WEIGHT.format("size"): with_another_width(torch.numel),
     "dx: path 2 is dr times dr/dx_i = x_i/(D r); yours hands dr down as it is.": node_slip(
@@ -216,6 +222,9 @@ WALK = {
     ),
     "eps is missing: r is the root of the mean square PLUS eps.": node_slip(
         r=lambda x, eps: mean(x.square()).sqrt()
+    ),
+    "r is made with the eps of `normalized`, 1e-5; take the eps that you get.": node_slip(
+        r=lambda x, eps: (mean(x.square()) + BLOCK_EPS).sqrt()
     ),
     "eps belongs inside the root, added to the mean square.": node_slip(
         r=lambda x, eps: mean(x.square()).sqrt() + eps

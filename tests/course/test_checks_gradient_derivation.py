@@ -151,6 +151,14 @@ WALK = {
         at_x(lambda g, dr, x, s: g / s + dr * x / (x.shape[0] * s)),
         "yours is another axis",
     ),
+    "the second axis": (
+        at_x(lambda g, dr, x, s: g / s + dr * x / (x.shape[1] * s)),
+        "only where x has two axes",
+    ),
+    "LayerNorm's": (
+        at_x(lambda g, dr, x, s: (g - mean(g)) / s + dr * x / (x.shape[-1] * s)),
+        "dx: that is LayerNorm's",
+    ),
     "length of the gain": (of_width(len), "the length of weight is D only while"),
     "size of the gain": (of_width(lambda w: w.numel()), "the size of weight is D only while"),
     "gain of one axis": (for_one_axis, "weight of shape (2, 1, 6), eps = 0.3: your code raised"),
@@ -208,6 +216,10 @@ WALK = {
         "yours is without x",
     ),
     "no eps": (lambda dy, x, w, e: SOLVED["my_walk"](dy, x, w, 0.0), "eps is missing"),
+    "r of the lesson's `normalized`": (
+        lambda dy, x, w, e: SOLVED["my_walk"](dy, x, w, 1e-5),
+        "r is made with the eps of `normalized`",
+    ),
     "q as r": (q_as_r, "yours is q itself"),
     "sum of x": (
         at_x(lambda g, dr, x, s: g / s + dr * x.sum(-1, keepdim=True) / (x.shape[-1] * s)),
