@@ -128,6 +128,13 @@ GRIDS = {
         ADAM | SGD,
         rates=OPENING_RATES,
     ),
+    "opening_small": grid(  # a shortcut without a norm, and branches that are not of full size
+        ["none"],
+        {**OPENING, "shortcut": True, "branch_gain": 0.2},
+        ADAM | SGD | {"steps": 100},
+        rates=OPENING_RATES,
+        seeds=list(range(20)),
+    ),
     "opening_he": grid(
         ["none"],
         {**OPENING, "start": "he", "shortcut": False},

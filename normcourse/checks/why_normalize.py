@@ -403,7 +403,7 @@ def own_norm(student) -> str:
     """student(width) makes a module; rows of every scale leave it with one size of about 1.
 
     A size that is measured on a part of the row, or detached, is a size too: accepted. Returns the
-    accuracy of the net with it at each of RATES, in words.
+    accuracy of the net with it at each of RATES, and the size of its rows, in words.
     """
     if isinstance(student, nn.Module):
         raise Slip("the check takes the class, MyNorm, and makes one for each layer itself.")
@@ -436,7 +436,10 @@ def own_norm(student) -> str:
             f"a norm it is, and with it the net reached {found}; wanted {WANTED} at one of them. "
             f"{_behind_relu(student)}Write it down and try another measure."
         )
-    return f"with it the net reached {found} (one start); write it down, and try another measure."
+    return (
+        f"with it the net reached {found} (one start). Behind a ReLU its rows have a size of "
+        f"{_sizes_behind_relu(student).mean():.1f}. Write both down, and try another measure."
+    )
 
 
 def _not_known(student, rows: Tensor) -> None:
@@ -509,12 +512,17 @@ def _without_sign(student, negative: Tensor) -> None:
         )
 
 
-def _behind_relu(student) -> str:
-    """What is wrong with a measure that finds nothing in rows with many zeros, or nothing."""
+def _sizes_behind_relu(student) -> Tensor:
+    """The size of each row that the first norm of the lesson's net hands on."""
     net = training.mlp(student, depth=30, shortcut=True, start="torch").double()
     with torch.no_grad():
-        sizes = _normed(student, net[:2](training.digits().validation_x)).square().mean(1).sqrt()
-    share = (~(sizes < MOST)).double().mean().item()
+        rows = _normed(student, net[:2](training.digits().validation_x))
+    return rows.square().mean(1).sqrt()
+
+
+def _behind_relu(student) -> str:
+    """What is wrong with a measure that finds nothing in rows with many zeros, or nothing."""
+    share = (~(_sizes_behind_relu(student) < MOST)).double().mean().item()
     if share == 0:
         return ""
     return (
