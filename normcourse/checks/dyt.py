@@ -48,7 +48,7 @@ def only(student: Callable) -> None:
         unshared(net, got)
         given = got.get_submodule(names[i]).rows
         assert isinstance(given, Tensor)
-        _right_rows(given, read, i)
+        _right_rows(given, read, i, list(rows_of)[i])
         if _shares_a_picture(given, tested[i]):
             raise Slip(
                 "new got rows of test pictures; what is set on them cannot be tested on them."
@@ -138,7 +138,11 @@ def _wrong_place(stands: list[int], i: int, listed: list[int]) -> str:
     return f"exchanged were the norms {stands}, expected [{i}]."
 
 
-def _right_rows(rows: Tensor, read: list[Tensor], i: int) -> None:
+def _right_rows(rows: Tensor, read: list[Tensor], i: int, norm: nn.Module) -> None:
+    if not rows.any():
+        raise Slip("new got zeros as its rows; it needs those that the norm reads, read[norm].")
+    if rows.shape == read[i].shape and torch.allclose(rows, norm(read[i])):
+        raise Slip("new got what the norm returns; it needs what the norm reads, read[norm].")
     for place, others in enumerate(read):
         if place != i and rows.shape == others.shape and torch.allclose(rows, others):
             raise Slip(f"new got the rows of norm {place}; it needs those of norm {i}, read[norm].")
@@ -215,6 +219,10 @@ GAINS = {
         "no sqrt(D) below: it belongs to the derived curve; the slope of tanh at 0 is 1.": (
             lambda v: v.weight / (v.rho * v.alpha * v.root)
         ),
+        "a minus too many: the slope has the sign of the weight.": (
+            lambda v: -v.weight / (v.rho * v.alpha)
+        ),
+        "alpha enters once, not squared.": lambda v: v.weight / (v.rho * v.alpha**2),
         "rho is a root already; no further root.": (lambda v: v.weight / (v.rho**0.5 * v.alpha)),
         "rho enters once, not squared.": lambda v: v.weight / (v.rho**2 * v.alpha),
         "that is the slope of this DyT; find the gain for which it is weight / rho.": (
@@ -271,7 +279,10 @@ def _separated_slips(y) -> dict:
         "g: the two terms of the denominator have changed places.": 64 / (y**2 - 64),
         "g: the numerator is D = 64, not its root.": 8 / (64 - y**2),
         "g: this is D times the bracket; it is on the right, so divide by the bracket.": 64 - y**2,
-        "g: y is squared in the equation.": 8 / (8 - y),
+        "g: that is the fraction with 8 - y twice; the other has 8 + y, since y is squared.": (
+            8 / (8 - y)
+        ),
+        "g: that is the fraction with 8 + y twice; the other one has 8 - y.": 8 / (8 + y),
         "g: y is squared in the equation: the bracket is 1 - y^2/64.": 64 / (64 - y),
         "g: y^2 is divided by D in the equation.": 1 / (1 - y**2),
         "g: y^2 is divided by D, not by its root.": 1 / (1 - y**2 / 8),
@@ -401,6 +412,12 @@ CURVE_SLIPS: dict[str, Callable] = {
     ),
     "a mean of y / curve is ruled by numbers near 0: least squares of gain * curve - y.": (
         _gain_slip_of(lambda curve, y: (y / curve).mean())
+    ),
+    "a median of y / curve is not least squares.": _gain_slip_of(
+        lambda curve, y: (y / curve).median()
+    ),
+    "equal standard deviations are not least squares: put the derivative by the gain to 0.": (
+        _gain_slip_of(lambda curve, y: y.std() / curve.std())
     ),
     "sums of the numbers are not least squares: multiply by the curve before you sum.": (
         _gain_slip_of(lambda curve, y: y.sum() / curve.sum())

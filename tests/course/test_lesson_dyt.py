@@ -14,20 +14,28 @@ from tests.course.lesson_tables import run_cells
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 # the network, how it is trained; in how many of five DyT with the norm's slope does better than the
-# start, the norm's size does better than its slope, the start does worse than no norm, and each
-# norm but the first reads rows of a size above 6
+# start, the norm's size does better than its slope, and the start does worse than no norm
 KINDS = {
-    "as in the lesson": ({}, {}, 5, 5, 5, 0),
-    "four times the steps": ({}, {"steps": 320}, 5, 5, 4, 0),
-    "half the width": ({"width": 16}, {}, 5, 5, 5, 0),
-    "twice the width": ({"width": 64}, {}, 5, 5, 4, 0),
-    "twice the depth": ({"depth": 4}, {}, 4, 5, 0, 0),
-    "rate 0.001": ({}, {"lr": 1e-3}, 5, 5, 5, 0),
-    "rate 0.003": ({}, {"lr": 3e-3}, 5, 5, 5, 0),
-    "rate 0.03": ({}, {"lr": 3e-2}, 2, 2, 0, 5),
-    "rate 0.1": ({}, {"lr": 1e-1}, 0, 4, 0, 5),
-    "batches of 4": ({}, {"batch_size": 4, "steps": 400}, 2, 5, 0, 5),
+    "four times the steps": ({}, {"steps": 320}, 5, 5, 4),
+    "half the width": ({"width": 16}, {}, 5, 5, 5),
+    "twice the width": ({"width": 64}, {}, 5, 5, 4),
+    "twice the depth": ({"depth": 4}, {}, 4, 5, 0),
+    "rate 0.001": ({}, {"lr": 1e-3}, 5, 5, 5),
+    "rate 0.003": ({}, {"lr": 3e-3}, 5, 5, 5),
+    "rate 0.1": ({}, {"lr": 1e-1}, 0, 4, 0),
+    "batches of 4": ({}, {"batch_size": 4, "steps": 400}, 2, 5, 0),
 }
+
+# the network, how it is trained, from how many starts; in how many of them hold: A to D, F and G of
+# the table, and that norm 0 needs its slope most
+MORE_STARTS = {
+    "as in the lesson": ({}, {}, 40, [40, 40, 40, 40, 40, 40, 40]),
+    "rate 0.001": ({}, {"lr": 1e-3}, 10, [9, 10, 9, 10, 10, 10, 10]),
+    "rate 0.02": ({}, {"lr": 2e-2}, 10, [10, 10, 10, 0, 8, 10, 10]),
+    "rate 0.03": ({}, {"lr": 3e-2}, 10, [10, 7, 6, 0, 5, 6, 10]),
+    "width 24, rate 0.006": ({"width": 24}, {"lr": 6e-3}, 10, [10, 10, 9, 10, 10, 10, 9]),
+}
+LINE_LOSES = 5  # digits at most against the derived curve, as in the lesson
 
 
 def trained(data, model: dict, how: dict, seed: int):
@@ -68,12 +76,6 @@ def start_does_worse_than_nothing(data, net) -> bool:
     return right(data, start) < right(data, nothing)
 
 
-def later_rows_are_large(data, net) -> bool:
-    """Whether each norm but the first reads rows of more than six times the size 1."""
-    _, *later = training.rows_read(net, pictures(data)).values()
-    return min(map(swaps.size, later)) > 6
-
-
 def size_does_better(data, net) -> bool:
     """Whether κ = 0.5 reads more digits with the norm's size than with its slope."""
 
@@ -98,7 +100,6 @@ def test_the_slope_the_size_of_outputs_and_the_start(data, kind):
         slope_does_better,
         size_does_better,
         start_does_worse_than_nothing,
-        later_rows_are_large,
     )
     held = [0] * len(measured)
     for seed in range(5):
@@ -106,6 +107,48 @@ def test_the_slope_the_size_of_outputs_and_the_start(data, kind):
         for place, measure in enumerate(measured):
             held[place] += measure(data, net)
     assert held == expected
+
+
+def share_after(data, net, new, only=None) -> float:
+    return right(data, training.swapped(net, pictures(data), new, only=only))
+
+
+def too_flat(norm, rows):
+    layer = swaps.line(norm, rows)
+    layer.weight = nn.Parameter(0.3 * layer.weight.detach())
+    return layer
+
+
+def first_needs_its_slope_most(data, net) -> bool:
+    """Whether 0.3 of the slope, straight, costs more in norm 0 than in any other norm alone."""
+    first, *others = (share_after(data, net, too_flat, only=i) for i in range(5))
+    return first < min(others)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", MORE_STARTS)
+def test_what_holds_from_more_starts(data, kind):
+    model, how, starts, expected = MORE_STARTS[kind]
+    held = [0] * len(expected)
+    line_loses = []
+    for seed in range(starts):
+        net = trained(data, model, how, seed)
+        share = {name: share_after(data, net, name) for name in training.SWAPS}
+        claims = (
+            share["derived"] > share["no norm"],
+            share["derived"] > share["as it starts"],
+            share["start in the others"] > share["start in the first"],
+            share["no norm"] > share["as it starts"],
+            slope_does_better(data, net),
+            size_does_better(data, net),
+            first_needs_its_slope_most(data, net),
+        )
+        for place, holds in enumerate(claims):
+            held[place] += holds
+        line_loses.append(round(400 * (share["derived"] - share["line"])))
+    assert held == expected
+    if kind == "as in the lesson":
+        assert max(line_loses) == LINE_LOSES
 
 
 def normal_logarithms(normal, exponent=1.0):
@@ -173,21 +216,36 @@ def test_in_a_fan_with_one_large_number_the_derived_curve_is_nearly_the_best_tan
         assert error < 1.05 * best_error
 
 
+def dragged_errors(width, reach, seed):
+    """The best tanh: error, alpha over the derived one; the errors of derived curve and line."""
+    lesson = curves()
+    x = draw(400, width, seed=seed)
+    x[:, 0] = torch.linspace(-reach, reach, 400)
+    moved, y = x[:, 0], lesson["normed"](x)[:, 0]
+    rho = swaps.size(x[:, 1:])
+    best_error, _, best_alpha = lesson["best_tanh"](moved, y)
+    error, _ = lesson["with_gain"](lesson["derived"](moved, rho, width), y)
+    of_line, _ = lesson["with_gain"](moved, y)
+    return best_error, best_alpha * rho * width**0.5, error, of_line
+
+
 @pytest.mark.parametrize("width", [16, 32, 64])
-@pytest.mark.parametrize("reach", [5, 10, 20])
+@pytest.mark.parametrize("reach", [5, 10, 20, 40])
 def test_with_one_number_dragged_the_derived_curve_is_nearly_the_best_tanh(width, reach):
-    lesson = curves()
     for seed in range(20):
-        x = draw(400, width, seed=seed)
-        x[:, 0] = torch.linspace(-reach, reach, 400)
-        best_error, _, error, _ = best_and_derived(lesson, x)
+        best_error, times, error, of_line = dragged_errors(width, reach, seed)
         assert error < 1.12 * best_error
+        assert 0.88 < times < 1.3
+        assert error < of_line
 
 
-def test_dragged_to_40_the_derived_curve_is_farther_off():
-    lesson = curves()
-    for seed in range(20):
-        x = draw(400, 32, seed=seed)
-        x[:, 0] = torch.linspace(-40, 40, 400)
-        best_error, _, error, _ = best_and_derived(lesson, x)
-        assert error > 1.15 * best_error
+def test_dragged_to_80_the_derived_curve_is_farther_off():
+    errors = [dragged_errors(32, 80, seed) for seed in range(20)]
+    most = max(error / best_error for best_error, _, error, _ in errors)
+    assert 1.2 < most < 1.25
+
+
+def test_in_rows_of_one_size_the_best_tanh_bends_a_little_nearer_to_0():
+    for seed in range(10):
+        _, best_alpha, _, alpha = best_and_derived(curves(), draw(400, 32, seed=seed))
+        assert 1.1 < best_alpha / alpha < 1.5
