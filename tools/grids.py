@@ -322,6 +322,14 @@ GRIDS["pairs_deep_eps"] = grid(
 GRIDS["pairs_deep_four"] = grid(
     ["batch_norm"], DEEP, ADAM | PAIRS | {"batch_size": 4}, rates=[1e-2, 3e-2, 1e-1]
 )
+# BatchNorm's outputs, and on the way back another gradient
+GRIDS["pairs_deep_back"] = grid(
+    ["batch_norm_short", "batch_norm_open"],
+    DEEP,
+    ADAM | PAIRS,
+    rates=[1e-2, 3e-2, 1e-1],
+    tuning_seeds=(100,),
+)
 GRIDS["pairs_deep_one"] = grid(
     ["none", "skip_init", "layer_norm"],
     DEEP,

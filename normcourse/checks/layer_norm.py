@@ -521,8 +521,6 @@ NOT_THE_CONTROL = {
     f"has {TRAINED['depth']} layers",
     f"in {TRAINED['steps']} steps with one picture each",
     f"at the rate {RATE}",
-    f"at least {FEWEST}, from a tenth of {RATE} or less to {EITHER_WAY} times {RATE} or more",
-    f"neighbours at most a factor of {APART} apart",
 )
 def control(student) -> None:
     """student: a dict. The net without a norm, trained as the other, at rates on both sides."""

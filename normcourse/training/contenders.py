@@ -11,7 +11,7 @@ from torch.nn.utils import parametrizations
 
 from normcourse.training.models import Norm, cnn, mlp, residual_mlp, transformer
 from normcourse.training.streams import streams_mlp
-from normlib import layers
+from normlib import functional, layers
 
 MODELS = {build.__name__: build for build in (mlp, residual_mlp, cnn, transformer, streams_mlp)}
 GROUPS = 4
@@ -130,6 +130,29 @@ class StillRMSNorm(nn.Module):
         return self.weight * math.sqrt(width) * x / torch.sqrt(squares + c.detach())
 
 
+class OpenBatchNorm(layers.BatchNorm1d):
+    """BatchNorm's outputs; at its inputs arrives the gradient that eps 10 would let through."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(x)
+        outputs = super().forward(x.detach())
+        smooth = functional.batch_norm(x, None, None, self.weight.detach(), training=True, eps=10.0)
+        return outputs + smooth - smooth.detach()
+
+
+class ShortBatchNorm(layers.BatchNorm1d):
+    """BatchNorm's outputs; no gradient comes back from a column where it would grow.
+
+    A column of a pair passes eps / (variance + eps)^1.5 times what arrives.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        variance = x.detach().var(0, correction=0)
+        grows = self.eps > (variance + self.eps) ** 1.5
+        return super().forward(torch.where(grows, x.detach(), x))
+
+
 def _softcap(width: int) -> nn.Module:
     """functional.softcap as a layer: DyT with alpha 1 and scale CAP that learns nothing."""
     return layers.DyT(width, 1.0, CAP, bias=False).requires_grad_(False)
@@ -152,6 +175,11 @@ CONTENDERS = {
     "batch_norm_eps_1": Contender("eps 1", partial(layers.BatchNorm1d, eps=1.0), flat=True),
     "batch_norm_eps_10": Contender("eps 10", partial(layers.BatchNorm1d, eps=10.0), flat=True),
     "batch_norm_eps_100": Contender("eps 100", partial(layers.BatchNorm1d, eps=100.0), flat=True),
+    # the outputs of batch_norm, and another gradient: for pairs
+    "batch_norm_open": Contender("eps 1e-5, in the gradient 10", OpenBatchNorm, flat=True),
+    "batch_norm_short": Contender(
+        "eps 1e-5, no gradient where it would grow", ShortBatchNorm, flat=True
+    ),
     "layer_norm": _layer_norm,
     "rms_norm": Contender("eps 1e-5", _rms_rows),
     "rms_norm_still": Contender("eps 1e-5, the others' squares stand still", StillRMSNorm),

@@ -520,7 +520,7 @@ def test_the_accepted_line_serves_the_cells_below_it():
     def turned(dy, x, w, eps):
         return names["batch_norm_gradient"]((w * dy).T, x.T, eps).T
 
-    names |= {"my_gradient": turned, "verdict": check.row_gradient(turned)}
+    names |= {"my_gradient": turned, "gradient_verdict": check.row_gradient(turned)}
     for cell in ("gradient-backward-check", "gradient-tenfold"):
         exec(cells_of(lesson)[cell], names)
     assert names["gradient_of_x"] is turned
