@@ -11,7 +11,7 @@ from torch.nn.utils import parametrizations
 
 from normcourse.training.models import Norm, cnn, mlp, residual_mlp, transformer
 from normcourse.training.streams import streams_mlp
-from normlib import functional, layers
+from normlib import layers
 
 MODELS = {build.__name__: build for build in (mlp, residual_mlp, cnn, transformer, streams_mlp)}
 GROUPS = 4
@@ -133,12 +133,16 @@ class StillRMSNorm(nn.Module):
 class OpenBatchNorm(layers.BatchNorm1d):
     """BatchNorm's outputs; at its inputs arrives the gradient that eps 10 would let through."""
 
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.open = layers.BatchNorm1d(width, eps=10.0, affine=False, track_running_stats=False)
+
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
             return super().forward(x)
         outputs = super().forward(x.detach())
-        smooth = functional.batch_norm(x, None, None, self.weight.detach(), training=True, eps=10.0)
-        return outputs + smooth - smooth.detach()
+        passed = self.weight.detach() * self.open(x)
+        return outputs + passed - passed.detach()
 
 
 class ShortBatchNorm(layers.BatchNorm1d):
