@@ -141,7 +141,7 @@ class OpenBatchNorm(layers.BatchNorm1d):
         if not self.training:
             return super().forward(x)
         outputs = super().forward(x.detach())
-        passed = self.weight.detach() * self.open(x)
+        passed = self.get_parameter("weight").detach() * self.open(x)
         return outputs + passed - passed.detach()
 
 
