@@ -10,6 +10,7 @@ from normcourse.training.streams import MIXINGS
 
 SEEDS = [0, 1, 2, 3, 4]
 TEN = list(range(10))  # the capstone's: its verdicts are close
+TWENTY = list(range(20))  # what a lesson asks its readers to remember
 FEW = [0, 1, 2]  # the sweeps' seeds: the same as the first final runs'
 EVERYWHERE = [
     "none",
@@ -496,8 +497,10 @@ SMALL_RATES = [1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]  # whatever is not re-scaled b
 LARGE_RATES = [1e-4, 3e-4, 1e-3, 3e-2, 1e-1, 3e-1, 0.5, 1.0]  # the best ones lie within
 
 
-def halves(norms: list[str], model: dict, steps: int, rates: list[float]) -> Grid:
-    return grid(norms, model, ADAM | OFTEN | {"steps": steps}, rates=rates)
+def halves(
+    norms: list[str], model: dict, steps: int, rates: list[float], seeds: list[int] = SEEDS
+) -> Grid:
+    return grid(norms, model, ADAM | OFTEN | {"steps": steps}, rates=rates, seeds=seeds)
 
 
 def in_variations(name: str, norms: list[str], model: dict, steps: int, rates: list[float]) -> None:
@@ -511,7 +514,7 @@ for writer, (model, steps) in WRITERS.items():
     for size, start in (("small", "torch"), ("large", "he")):
         name = f"halves_{writer}_{size}"
         rates = [*HALVES_RATES, 3e-5, 3e-2, 1.0]
-        GRIDS[name] = halves(HALVES, model | {"start": start}, steps, rates)
+        GRIDS[name] = halves(HALVES, model | {"start": start}, steps, rates, TWENTY)
     varied_rates = LARGE_RATES if writer == "relu" else HALVES_RATES
     in_variations(name, HALVES[:3], model | {"start": "he"}, steps, varied_rates)
 relu, relu_steps = WRITERS["relu"]

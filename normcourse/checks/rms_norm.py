@@ -106,10 +106,16 @@ def convert(student) -> None:
             weights = []
             for seed, shape in enumerate(shapes):
                 weights.append(0.5 + draw(starts, *shape, seed=seed))
+            handed = list(weights)
             before = [weight.clone() for weight in weights]
             x = draw(7, 4, seed=50)
             got = lined_up(student, lambda: "keepdim=True is missing?")(weights)
-            for old, now in zip(before, weights, strict=True):
+            if [id(weight) for weight in weights] != [id(weight) for weight in handed]:
+                raise Slip(
+                    "the list was changed in place; the caller still needs it. "
+                    "Begin with list(weights)."
+                )
+            for old, now in zip(before, handed, strict=True):
                 unchanged("a matrix of weights", old, now)
             got = parts(got, *(f"matrix {number}" for number in range(len(weights))), kind="list")
             for number, (old, new) in enumerate(zip(weights, got, strict=True)):

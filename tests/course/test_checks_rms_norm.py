@@ -297,9 +297,16 @@ def written_into(weights):
     return weights
 
 
+def into_the_list(weights):
+    for writer in range(0, len(weights), 2):
+        weights[writer] = centred(weights[writer])
+    return weights
+
+
 CONVERTED = {text: (wrong, text) for text, wrong in check.CONVERT_SLIPS.items()}
 CONVERTED |= {
-    "in place": (written_into, "changed in place"),
+    "in place": (written_into, "a matrix of weights was changed in place"),
+    "into the list": (into_the_list, "the list was changed in place"),
     "nothing": (lambda weights: None, "is the return missing"),
     "one is lost": (lambda weights: convert(weights)[:-1], "a list of length 3, expected a list ("),
     "transposed": (

@@ -25,7 +25,7 @@ def definitions() -> dict:
         "ablation-record",
         ("share-run", "linear_trained ="),
         ("predict-04-answer", "for error"),
-        ("predict-03-answer", "_, *with_layer_norm"),
+        "offset-code",
     )
 
 
@@ -55,15 +55,14 @@ def counts(lesson, start, norm, rate=0.3, **batches):
 
 
 @pytest.mark.slow
-def test_with_a_third_of_the_rate_each_start_with_rms_norm_is_further_behind():
+def test_at_a_tenth_of_the_rate_rms_norm_is_far_behind_from_other_weights_too():
     lesson = definitions()
-    network, start = lesson["relu_writes"], lesson["new_weights"](21, 2 / 64)
-    counts = []
-    for norm in (lesson["layer_norm"], lesson["exchanged"]):
-        trained = lesson["train_five"](network, start, norm, 0.1)
-        counts.append(lesson["right"](network, trained, norm))
-    assert min(ln - rms for ln, rms in zip(*counts, strict=True)) > 30
-    assert min(counts[1]) > 280  # and it learns
+    for first_seed in (1000, 2000, 4000):
+        start = drawn(first_seed)
+        of_layer_norm = counts(lesson, start, lesson["layer_norm"], 0.03)
+        of_rms_norm = counts(lesson, start, lesson["exchanged"], 0.03)
+        leads = [ln - rms for ln, rms in zip(of_layer_norm, of_rms_norm, strict=True)]
+        assert min(leads) > 100
 
 
 @pytest.mark.slow
@@ -106,14 +105,16 @@ def test_layer_norm_is_ahead_by_little_at_4_blocks_and_by_more_at_40(variance):
     assert sum(leads[40]) > 2 * sum(leads[4])
 
 
-def test_rms_norm_is_enough_in_all_starts_and_centring_large_weights_stays_behind(monkeypatch):
+def test_rms_norm_is_enough_and_centring_large_weights_stays_behind(monkeypatch):
     monkeypatch.chdir(NOTEBOOKS)
     recorded = definitions()["recorded"]
+    below = 0
     for record in RECORDS:
-        assert recorded(record, "only re-scaled").min() >= 320
+        below += (recorded(record, "only re-scaled") < 320).sum()
         if "large" in record:
             lead = recorded(record, "both") - recorded(record, "only re-centred")
             assert lead.min() > 30
+    assert below == 1
 
 
 @pytest.mark.slow
@@ -150,7 +151,9 @@ def test_the_exchange_costs_digits_in_each_start_and_it_is_the_mean(kind):
     network, right = lesson["relu_writes"], lesson["right"]
     start = drawn(first_seed, matrices, width)
     trained = trained_with_layer_norm(lesson, start, rate)
-    left = {error: right(network, trained, norm) for error, norm in lesson["ERRORS"].items()}
+    left = {
+        error: right(network, trained, norm) for error, norm in lesson["NORMS_BY_ERROR"].items()
+    }
     kept = [after / before for before, after in zip(left["nothing"], left["both"], strict=True)]
     assert max(kept) < 0.85
     assert (max(kept) > 0.5) == (kind in NOT_ALWAYS_HALF)
@@ -223,59 +226,32 @@ def test_half_as_many_steps_more_mend_the_exchange_of_other_weights():
 
 
 @pytest.mark.slow
-def test_a_large_mean_slows_the_training_of_other_weights_together_with_the_readers_sums():
+@pytest.mark.parametrize("first_seed", [1000, 2000, 4000])
+def test_a_large_mean_costs_digits_where_no_relu_writes(first_seed):
+    lesson = definitions()
+    network, right = lesson["linear_writes"], lesson["right"]
+    start = drawn(first_seed)
+    trained = lesson["train_five"](
+        network, start, lesson["layer_norm"], 0.3, lesson["BATCHES"][:60]
+    )
+    moved = [weight + 0.1 * (number % 2 == 0) for number, weight in enumerate(trained)]
+    before = right(network, trained, lesson["layer_norm"])
+    assert right(network, moved, lesson["layer_norm"]) == before
+    assert min(right(network, trained, lesson["exchanged"])) > min(before) - 10
+    assert max(right(network, moved, lesson["exchanged"])) < min(before) / 2
+    assert min(right(network, moved, lesson["wrong_divisor"])) > min(before) - 20
+
+
+@pytest.mark.slow
+def test_offsets_slow_the_training_of_other_weights_if_readers_see_the_mean():
     lesson = definitions()
     lesson["new_weights"] = lambda count, variance: drawn(1000)
-    norm = lesson["exchanged"]
-    for writers, readers, learns in (
-        (0, 0, True),
-        (0.05, 0.05, False),
-        (0.1, 0, False),
-        (0.2, 0, False),
-        (0.2, "centred", True),
-    ):
-        share, early, late = lesson["train_with_offset"](norm, writers, readers)
-        assert share > 0.97 or writers == 0
-        assert min(early) > 320 if learns else max(early) < 200
-        if learns or writers == 0.1:  # a delay
-            assert min(late) > 350
-        else:
-            assert min(late) < 200
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first_seed", [0, 1000])
-def test_at_a_third_of_the_rate_centred_readers_are_farther_behind(first_seed):
-    lesson = definitions()
-    lesson["new_weights"] = lambda count, variance: drawn(first_seed)
-    train_five, norm = lesson["train_five"], lesson["exchanged"]
-
-    def slower(network, weights, norm, rate, batches):
-        return train_five(network, weights, norm, rate / 3, batches)
-
-    lesson["train_five"] = slower
-    _, without, _ = lesson["train_with_offset"](norm, 0, 0)
-    _, drawn_readers, _ = lesson["train_with_offset"](norm, 0.2, 0)
-    _, centred_readers, _ = lesson["train_with_offset"](norm, 0.2, "centred")
-    assert max(drawn_readers) + 50 < min(centred_readers)
-    assert max(centred_readers) + 80 < min(without)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("first_seed", "seed"), [(0, 5), (0, 99), (1000, 777), (1000, 11)])
-def test_a_row_of_signs_slows_both_norms_if_readers_see_it(first_seed, seed):
-    lesson = definitions()
-    signs = torch.sign(draw(64, seed=seed))
-    lesson["new_weights"] = lambda count, variance: drawn(first_seed)
-    for norm in (lesson["layer_norm"], lesson["exchanged"]):
-        _, early, late = lesson["train_with_offset"](norm, 0.1 * signs, 0)
-        assert max(early) < 200
-        assert min(late) > 350  # a delay
-        start = drawn(first_seed)
-        for writer, reader in zip(start[::2], start[1::2], strict=True):
-            writer += 0.1 * signs
-            reader -= signs[:, None] * (signs @ reader)[:, None] / 64
-        batches = lesson["BATCHES"][:60]
-        network = lesson["linear_writes"]
-        trained = lesson["train_five"](network, start, norm, 0.3, batches)
-        assert min(lesson["right"](network, trained, norm)) > 340
+    starts = [
+        lesson["with_offset"](0.05, 0.05),
+        lesson["with_offset"](0.2, 0),
+        lesson["with_centred_readers"](lesson["with_offset"](0.2, 0)),
+    ]
+    for start, learns in zip(starts, (False, False, True), strict=True):
+        assert lesson["shares"](lesson["linear_writes"], start, lesson["exchanged"])[-1] > 0.97
+        found = lesson["right_after_150"](lesson["exchanged"], start)
+        assert min(found) > 350 if learns else max(found) < 320
