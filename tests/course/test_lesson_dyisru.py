@@ -3,9 +3,11 @@
 from functools import partial
 
 import pytest
+import torch
+import torch.nn.functional as F
 
 from normcourse import training
-from normlib import layers
+from normlib import layers, surgery
 from tests.course.lesson_tables import NOTEBOOKS, each, run_cells
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
@@ -59,6 +61,24 @@ def test_the_record_of_still_constants_trains_the_layer_that_the_lesson_shows():
         lr=run.lr,
     )
     assert abs(names["right"](net) - run.test_right) <= 4  # another CPU may round otherwise
+
+
+@pytest.mark.slow
+def test_still_constants_miss_a_fifth_to_a_half_of_the_gradient_at_the_width_16():
+    names = run_cells("06_dyisru.ipynb", *LAYERS, "still-layer")
+    data = names["data"]
+
+    def gradient(net):
+        loss = F.cross_entropy(net(data.train_x[:100]), data.train_y[:100])
+        parts = torch.autograd.grad(loss, list(net.parameters()))
+        return torch.cat([part.flatten() for part in parts])
+
+    for seed in range(10):
+        net = names["trained_net"](seed, width=16)
+        whole = gradient(net)
+        surgery.replace(net, layers.RMSNorm, names["with_still_constants"])
+        missing = (gradient(net) - whole).norm() / whole.norm()
+        assert 0.2 < missing < 0.5
 
 
 @pytest.fixture(scope="module")
