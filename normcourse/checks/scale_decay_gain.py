@@ -76,10 +76,11 @@ def equilibrium_length(student) -> None:
         {"lr": 0.5, "decay": 0.02, "slope": 0.7},
         {"lr": 0.003, "decay": 0.3, "slope": 11.0},
     ]
-    calls(student, _length, *cases, slips=LENGTH_SLIPS)
+    calls(student, settled_length, *cases, slips=LENGTH_SLIPS)
 
 
-def _length(lr: float, decay: float, slope: float) -> float:
+def settled_length(lr: float, decay: float, slope: float) -> float:
+    """It stands in for the reader's function until that is right."""
     return (lr * slope**2 / (2 * decay)) ** 0.25
 
 
