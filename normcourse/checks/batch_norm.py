@@ -113,7 +113,7 @@ REACHED, TRAINED, RATE = 0.8, 400, 0.05
     "Exercise 4 (rescue the batch of two)",
     f"each of the five nets has to reach {REACHED}",
     f"after {TRAINED} steps at the rate {RATE}",
-    "trained(layer, 0.05, size=2, steps=400)",
+    "trained(layer, 0.05, batch_size=2, steps=400)",
 )
 def batch_of_two(settings) -> str:
     """settings: {"eps": …, "momentum": …}; five nets have to reach 0.8 with batches of two.
@@ -503,16 +503,17 @@ def _walked(
     direct: float = 1.0,
     by_variance: float = 1.0,
     by_mean: float = 1.0,
+    variance_to: Sequence[float] = (1, 1, 1, 1, 1),
     mean_to: Sequence[float] = (1, 1, 1, 1, 1),
 ) -> Tensor:
-    """The three paths added up, each with a factor; mean_to says whom path 3 reaches."""
+    """The three paths added up, each with a factor; …_to says whom the paths 2 and 3 reach."""
     column = torch.tensor(WALKED).double()
     g = torch.tensor(ARRIVING).double()
     m = len(column)
     deviations = column - column.mean()
     at_variance = -(g * deviations).sum() / (2 * s**3)
     path_1 = g / s
-    path_2 = at_variance * 2 / m * deviations
+    path_2 = at_variance * 2 / m * deviations * torch.tensor(variance_to)
     path_3 = -g.sum() / s / m * torch.tensor(mean_to)
     return direct * path_1 + by_variance * path_2 + by_mean * path_3
 
@@ -550,6 +551,7 @@ WALK_SLIPS: dict[str, dict[str, Any]] = {  # what is changed in the walk
     "the signs of the paths 2 and 3 are both turned.": {"by_variance": -1.0, "by_mean": -1.0},
     "path 3: each sample moves the mean by a fifth only; divide by m = 5.": {"by_mean": 5.0},
     "path 3 reaches all samples, not the first alone.": {"mean_to": FIRST_ALONE},
+    "path 2 reaches all samples, not the first alone.": {"variance_to": FIRST_ALONE},
     "path 2: divide the variance by m = 5, not by m - 1.": {"by_variance": 5 / 4},
     "path 3: divide the mean by m = 5, not by m - 1.": {"by_mean": 5 / 4},
     "the paths 2 and 3: divide by m = 5, not by m - 1.": {"by_variance": 5 / 4, "by_mean": 5 / 4},

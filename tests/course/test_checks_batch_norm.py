@@ -429,7 +429,8 @@ WALK = {
     "sign of path 3": (walked(three=-1), "the sign of path 3"),
     "both signs": (walked(two=-1, three=-1), "both turned"),
     "no m on path 3": (walked(three=5), "moves the mean by a fifth only"),
-    "path 3 to the first alone": ([4, -1.6, 0, 1.6, 3.2], "not the first alone."),
+    "path 3 to the first alone": ([4, -1.6, 0, 1.6, 3.2], "path 3 reaches all samples"),
+    "path 2 to the first alone": ([4, -1.8, -1.8, -1.8, -1.8], "path 2 reaches all samples"),
     "path 3 to the first alone, no m": ([-3.2, -1.6, 0, 1.6, 3.2], "path 2 alone"),  # 9 - 9 = 0
     "m - 1 on path 2": (walked(two=1.25), "path 2: divide the variance by m = 5, not by m - 1"),
     "m - 1 on path 3": (walked(three=1.25), "path 3: divide the mean by m = 5, not by m - 1"),

@@ -107,10 +107,22 @@ def test_at_the_rate_2_six_layers_learn_with_batch_norm_alone(data, kind):
         assert (accuracies(pictures, None, 64, 2.0, **how) < FAILS).all()
 
 
+def how_many_learn(data, norm, seeds, size=64, **how) -> int:
+    """How many of five nets a seed learn at the rate 2."""
+    read = [accuracies(data, norm, size, 2.0, seed=seed, **how) for seed in seeds]
+    return int((torch.cat(read) > REACHED).sum())
+
+
 @pytest.mark.slow
-def test_in_four_more_seeds_about_one_of_20_nets_with_batch_norm_stays_behind_at_the_rate_2(data):
-    seeds = [accuracies(data, Norm, 64, 2.0, depth=6, seed=seed) for seed in (1, 2, 3, 4)]
-    assert (torch.cat(seeds) > REACHED).sum() >= 18  # 19 here; another CPU may count one more
+def test_how_many_starts_learn_at_the_rate_2(data):
+    """39 of 40, then 0, 25, 0, 23 and 15 of 25 here; another CPU may count a few more or less."""
+    seeds = range(5)
+    assert how_many_learn(data, Norm, range(8), depth=6) >= 37
+    assert how_many_learn(data, None, seeds, depth=6) == 0
+    assert how_many_learn(data, None, seeds, depth=6, clip=0.3) == 25
+    assert how_many_learn(data, None, seeds, depth=6, clip=1.0) == 0
+    assert 21 <= how_many_learn(data, Norm, seeds, depth=6, size=32) <= 24
+    assert 11 <= how_many_learn(data, Norm, (0, 1, 2, 3, 21), depth=12) <= 19
 
 
 @pytest.mark.parametrize("kind", each(KINDS))
@@ -124,33 +136,11 @@ def test_without_a_norm_six_layers_bear_the_rate_2_clipped_at_03_and_not_at_1(da
 
 
 @pytest.mark.parametrize("kind", each(KINDS))
-def test_with_adam_six_layers_bear_the_rate_01_with_batch_norm_alone(data, kind):
-    how = {"depth": 6, "optimizer": "adam"} | KINDS[kind]
-    assert (accuracies(data, Norm, 64, 0.1, **how) > REACHED).all()
-    assert (accuracies(data, None, 64, 0.1, **how) < REACHED).all()
-
-
-@pytest.mark.slow
-def test_with_adam_six_layers_learn_at_001_with_and_without_batch_norm(data):
-    how = {"depth": 6, "optimizer": "adam"}
-    norm = accuracies(data, Norm, 64, 0.01, **how).mean()
-    for pictures in (data, centred(data)):
-        alone = accuracies(pictures, None, 64, 0.01, **how).mean()
-        assert abs(norm - alone) < 0.03
-
-
-@pytest.mark.parametrize("kind", each(KINDS))
 def test_from_batches_of_16_six_layers_do_not_bear_the_rate_2(data, kind):
     read = accuracies(data, Norm, 16, 2.0, **({"depth": 6} | KINDS[kind]))
     assert read.mean() < REACHED
     if kind == OWN:
         assert (read < REACHED).all()
-
-
-@pytest.mark.slow
-def test_from_batches_of_32_some_nets_of_six_layers_bear_the_rate_2_and_others_do_not(data):
-    read = accuracies(data, Norm, 32, 2.0, depth=6)
-    assert read.min() < REACHED < read.max()
 
 
 def test_at_the_rate_8_six_layers_do_not_learn(data):
@@ -185,7 +175,7 @@ def test_one_layer_of_16_features_or_more_bears_the_rate_4_with_batch_norm(data,
         how = {"width": width, "seed": seed, "steps": steps}
         assert accuracies(data, Norm, 64, 4.0, **how).mean() > 0.9
         assert accuracies(centred(data), None, 64, 4.0, **how).mean() < 0.4
-        assert accuracies(centred(data), None, 64, 2.0, **how).mean() > 0.9
+        assert accuracies(centred(data), None, 64, 2.5, **how).mean() > 0.9
 
 
 def test_with_8_features_one_layer_does_not_bear_4_nor_six_layers_2_with_batch_norm(data):
@@ -210,6 +200,16 @@ def test_from_pairs_batch_norm_is_behind_and_a_large_eps_rescues_it(data, kind):
 
 
 @pytest.mark.parametrize("kind", each(KINDS))
+def test_frozen_hidden_weights_cost_less_than_batch_norm_of_pairs(data, kind):
+    rates = (0.05, 0.2)
+    none, usual = (best_of(rates, data, layer, 2, **KINDS[kind]).mean() for layer in (None, Norm))
+    frozen = best_of(rates, data, None, 2, **({"hidden_lr": 0.0} | KINDS[kind])).mean()
+    assert frozen - usual > CLEARLY
+    if kind != "half the width":  # there both steps are as long
+        assert frozen - usual > none - frozen
+
+
+@pytest.mark.parametrize("kind", each(KINDS))
 def test_a_large_eps_rescues_what_the_hidden_weights_learn(data, kind):
     rates = (0.05, 0.2)
     fixed = {"hidden_lr": 0.0} | KINDS[kind]
@@ -217,6 +217,14 @@ def test_a_large_eps_rescues_what_the_hidden_weights_learn(data, kind):
     learned = best_of(rates, data, mild, 2, **KINDS[kind]).mean()
     assert learned - mildly > mildly - usual
     assert learned - mildly > 0.05
+
+
+@pytest.mark.parametrize("depth", each([1, 6], quick=1))
+@pytest.mark.parametrize("kind", each(KINDS))
+def test_only_weights_in_front_of_batch_norm_have_a_brake(data, kind, depth):
+    how = {"depth": depth} | KINDS[kind]
+    assert (accuracies(data, Norm, 64, 0.5, hidden_lr=1000.0, **how) > REACHED).all()
+    assert (accuracies(data, Norm, 64, 8.0, hidden_lr=0.5, **how) < REACHED).all()
 
 
 def lengths(nets) -> Tensor:
@@ -239,12 +247,6 @@ def test_double_weights_stay_double_at_four_times_the_rate(data):
     for nets, hidden in ((single, 0.1), (double, 0.4)):
         training.train_stacked(nets, data, steps=100, lr=0.1, hidden_lr=hidden)
     torch.testing.assert_close(double[0].weight, 2 * single[0].weight, rtol=1e-6, atol=1e-9)
-
-
-def test_with_adam_and_one_layer_centred_pictures_bear_more(data):
-    alone = accuracies(centred(data), None, 64, 1.0, optimizer="adam")
-    norm = accuracies(data, Norm, 64, 1.0, optimizer="adam")
-    assert (alone > norm + CLEARLY).all()
 
 
 def bracket(g, xhat) -> Tensor:
