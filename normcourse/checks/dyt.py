@@ -53,8 +53,14 @@ def only(student: Callable) -> None:
             raise Slip(
                 "new got rows of test pictures; what is set on them cannot be tested on them."
             )
+        _rows_of_training(given, training.rows_read(net, data.train_x)[list(rows_of)[i]])
         if not torch.allclose(got(inputs), want):
             raise Slip("besides the one norm, something else has changed in the copy.")
+
+
+def one_exchanged(net: nn.Module, i: int, new: Callable) -> nn.Module:
+    """The copy; it stands in for the reader's until that is right."""
+    return training.swapped(net, training.digits().train_x[:100], new, only=i)
 
 
 def _other_gains(net: nn.Module) -> None:
@@ -152,6 +158,21 @@ def _right_rows(rows: Tensor, read: list[Tensor], i: int, norm: nn.Module) -> No
         )
 
 
+def _rows_of_training(rows: Tensor, trained: Tensor) -> None:
+    """Each row is one that the norm reads from the training pictures, and none is left out."""
+    width = rows.shape[-1]
+    tokens = trained.shape[1]
+    rows = rows.reshape(-1, width)
+    trained = trained.reshape(-1, width)
+    for part in rows.to(trained).split(400):
+        exact = "donot_use_mm_for_euclid_dist"
+        nearest = torch.cdist(part, trained, compute_mode=exact).amin(1)
+        if not (nearest < 1e-5).all():
+            raise Slip("new got rows that the norm does not read; give it read[norm] as it is.")
+    if len(rows) < 100 * tokens:
+        raise Slip(f"new got {len(rows)} rows; it needs all rows of 100 training pictures.")
+
+
 def _shares_a_picture(rows: Tensor, tested: Tensor) -> bool:
     """Whether the rows of the first picture are those of a test picture."""
     if rows.shape[1:] != tested.shape[1:]:
@@ -218,6 +239,9 @@ GAINS = {
         ),
         "no sqrt(D) below: it belongs to the derived curve; the slope of tanh at 0 is 1.": (
             lambda v: v.weight / (v.rho * v.alpha * v.root)
+        ),
+        "the sign is lost: the slope has the sign of the weight.": (
+            lambda v: v.weight.abs() / (v.rho * v.alpha)
         ),
         "a minus too many: the slope has the sign of the weight.": (
             lambda v: -v.weight / (v.rho * v.alpha)
@@ -292,6 +316,7 @@ def _separated_slips(y) -> dict:
         "g: only the fraction with 8 - y is there; add the one with 8 + y.": 4 / (8 - y),
         "g: only the fraction with 8 + y is there; add the one with 8 - y.": 4 / (8 + y),
         "g: A = B, so the two fractions are added.": 4 / (8 - y) - 4 / (8 + y),
+        "g: A + B = sqrt(D) = 8, so each of the two numerators is 4, not 1/8.": 2 / (64 - y**2),
         "g: A + B = sqrt(D) = 8, so each of the two numerators is 4.": 2 * 64 / (64 - y**2),
         "g: with the numerators 1 and 1 the sum has 16 on top, not 64.": 16 / (64 - y**2),
         "g: A + B = sqrt(D) = 8, so each of the two numerators is 4, not 32.": 8 * 64 / (64 - y**2),
@@ -336,6 +361,9 @@ def _integral_slips(log: Callable, y, want) -> dict:
         "G: one half is missing, that of the fraction with 8 + y.": -4 * log((8 - y) / 8),
         "G: the fraction with 8 - y is missing, and G(0) is not 0.": 4 * log(8 + y),
         "G: the fraction with 8 + y is missing, and G(0) is not 0.": -4 * log(8 - y),
+        "G: 64 - y^2 is (8 - y)(8 + y): in the logarithm stands 8, not 64.": (
+            4 * log((64 + y) / (64 - y))
+        ),
         "G: artanh takes y/8: with y alone it ends at 1, not at 8.": 4 * log((1 + y) / (1 - y)),
     }
 
@@ -412,6 +440,9 @@ CURVE_SLIPS: dict[str, Callable] = {
     ),
     "a mean of y / curve is ruled by numbers near 0: least squares of gain * curve - y.": (
         _gain_slip_of(lambda curve, y: (y / curve).mean())
+    ),
+    "one gain for all rows together, not the mean of the gains of the rows.": _gain_slip_of(
+        lambda curve, y: ((curve * y).sum(1) / curve.square().sum(1)).mean()
     ),
     "a median of y / curve is not least squares.": _gain_slip_of(
         lambda curve, y: (y / curve).median()

@@ -36,6 +36,7 @@ WRONG_GAINS = {
     "the derived gain": (lambda w, rho, alpha: w / (rho * alpha * root(w)), "no sqrt(D) below"),
     "root of rho": (lambda w, rho, alpha: w / math.sqrt(rho) / alpha, "no further root"),
     "rho squared": (lambda w, rho, alpha: w / rho / rho / alpha, "not squared"),
+    "no sign": (lambda w, rho, alpha: w.abs() / rho / alpha, "the sign is lost"),
     "a minus": (lambda w, rho, alpha: -w / rho / alpha, "a minus too many"),
     "alpha squared": (lambda w, rho, alpha: w / rho / alpha**2, "alpha enters once"),
     "slope for gain": (lambda w, rho, alpha: w * alpha, "slope of this DyT"),
@@ -100,6 +101,7 @@ WRONG_SEPARATIONS = {
         INTEGRAL,
         "not 1/16",
     ),
+    "numerators of 1/8": (G / 32, INTEGRAL, "is 4, not 1/8"),
     "numerators of 32": (32 / (8 - y) + 32 / (8 + y), INTEGRAL, "is 4, not 32"),
     "y minus 8": (4 / (y - 8) + 4 / (y + 8), INTEGRAL, "with the other sign"),
     "numerators of 1": (1 / (8 - y) + 1 / (8 + y), INTEGRAL, "16 on top"),
@@ -121,6 +123,7 @@ WRONG_SEPARATIONS = {
     "one logarithm": (G, 4 * log(8 + y), "with 8 - y is missing, and G(0)"),
     "artanh of y": (G, 8 * sympy.atanh(y), "artanh takes y/8"),
     "artanh of y, as a logarithm": (G, 4 * log((1 + y) / (1 - y)), "artanh takes y/8"),
+    "64 for 8": (G, 4 * log((64 + y) / (64 - y)), "stands 8, not 64"),
     "half of it": (G, 4 * log((8 + y) / 8), "with 8 - y"),
     "the other half": (G, -4 * log((8 - y) / 8), "with 8 + y"),
     "base 10": (G, INTEGRAL / log(10), "base 10"),
@@ -212,9 +215,18 @@ def by_names(net, i, new):
     found = copy.deepcopy(net)
     names = [name for name, layer in net.named_modules() if isinstance(layer, layers.RMSNorm)]
     norm = found.get_submodule(names[i])
-    rows = training.rows_read(found, training.digits().train_x[100:150])[norm]
+    rows = training.rows_read(found, training.digits().train_x[100:200])[norm]
     found.set_submodule(names[i], new(norm, rows))
     return found
+
+
+def with_rows(changed):
+    """The right norm, with its rows changed."""
+
+    def answer(net, i, new):
+        return only(net, i, lambda norm, rows: new(norm, changed(rows)))
+
+    return answer
 
 
 WRONG_ONLY = {
@@ -238,10 +250,18 @@ WRONG_ONLY = {
     ),
     "rows of another": (partial(only, rows_of=lambda i: (i + 1) % SMALL), "rows of norm 2"),
     "rows of the test": (measured_on_the_test, "rows of test pictures"),
-    "zeros": (
-        lambda net, i, new: only(net, i, lambda norm, rows: new(norm, torch.zeros_like(rows))),
-        "zeros as its rows",
+    "zeros": (with_rows(torch.zeros_like), "zeros as its rows"),
+    "doubled rows": (with_rows(lambda rows: 2 * rows), "rows that the norm does not read"),
+    "noise": (with_rows(torch.randn_like), "rows that the norm does not read"),
+    "ones": (with_rows(torch.ones_like), "rows that the norm does not read"),
+    "sizes of numbers": (with_rows(torch.abs), "rows that the norm does not read"),
+    "rows of size 1": (
+        with_rows(lambda rows: rows / rows.square().mean(-1, keepdim=True).sqrt()),
+        "rows that the norm does not read",
     ),
+    "mean picture": (with_rows(lambda rows: rows.mean(0)), "rows that the norm does not read"),
+    "one row": (with_rows(lambda rows: rows[0, 0]), "got 1 rows"),
+    "ten pictures": (with_rows(lambda rows: rows[:10]), "got 80 rows"),
     "what it returns": (
         lambda net, i, new: only(net, i, lambda norm, rows: new(norm, norm(rows))),
         "what the norm returns",
@@ -263,13 +283,16 @@ def test_a_wrong_exchange_of_one_norm_is_named(wrong, message):
 
 def by_place(net, i, new):
     found = copy.deepcopy(net)
-    norm, rows = list(training.rows_read(found, training.digits().train_x[100:150]).items())[i]
+    norm, rows = list(training.rows_read(found, training.digits().train_x[100:200]).items())[i]
     (name,) = [name for name, layer in found.named_modules() if layer is norm]
     found.set_submodule(name, new(norm, rows))
     return found
 
 
-@pytest.mark.parametrize("right", [only, by_place])
+FLAT = with_rows(lambda rows: rows.reshape(-1, rows.shape[-1]))
+
+
+@pytest.mark.parametrize("right", [only, by_place, FLAT, check.one_exchanged])
 def test_one_norm_may_be_exchanged_otherwise(right):
     assert check.only(right).startswith("[ok]")
 
@@ -302,6 +325,10 @@ WRONG_ERRORS = {
     "over y squared": (lambda c, y: error_with((c * y).sum() / (y * y).sum(), c, y), "not of y^2"),
     "turned round": (lambda c, y: error_with(1 / best(y, c), c, y), "turned round"),
     "equal lengths": (lambda c, y: error_with(y.norm() / c.norm(), c, y), "equal lengths"),
+    "a mean of gains": (
+        lambda c, y: error_with(((c * y).sum(1) / (c * c).sum(1)).mean(), c, y),
+        "mean of the gains of the rows",
+    ),
     "a median": (lambda c, y: error_with((y / c).median(), c, y), "a median of"),
     "equal spreads": (lambda c, y: error_with(y.std() / c.std(), c, y), "equal standard"),
     "a mean quotient": (lambda c, y: error_with((y / c).mean(), c, y), "numbers near 0"),
