@@ -16,8 +16,14 @@ from normcourse.checks.values import describe, is_expression
 from normcourse.checks.verdict import Slip, exercise, expect
 from normlib import layers
 
+PICTURES = 100  # training pictures; a norm's rows are those that it reads from them
 
-@exercise("Exercise 1 (one norm at a time)", "Norm 0 is the one that reads first")
+
+@exercise(
+    "Exercise 1 (one norm at a time)",
+    "Norm 0 is the one that reads first",
+    f"those of {PICTURES} training pictures",
+)
 def only(student: Callable) -> None:
     """student(net, i, new) -> a copy of the net, with new(norm, its rows) in the place of norm i.
 
@@ -26,7 +32,7 @@ def only(student: Callable) -> None:
     data = training.digits()
     net = _Turned(training.transformer(layers.RMSNorm, depth=2, width=8, seed=0))
     _other_gains(net)
-    inputs = data.train_x[:100]
+    inputs = data.train_x[:PICTURES]
     rows_of = training.rows_read(net, inputs)
     read = [rows.clone() for rows in rows_of.values()]
     tested = [rows.clone() for rows in training.rows_read(net, data.test_x).values()]
@@ -60,7 +66,7 @@ def only(student: Callable) -> None:
 
 def one_exchanged(net: nn.Module, i: int, new: Callable) -> nn.Module:
     """The copy; it stands in for the reader's until that is right."""
-    return training.swapped(net, training.digits().train_x[:100], new, only=i)
+    return training.swapped(net, training.digits().train_x[:PICTURES], new, only=i)
 
 
 def _other_gains(net: nn.Module) -> None:
@@ -169,8 +175,8 @@ def _rows_of_training(rows: Tensor, trained: Tensor) -> None:
         nearest = torch.cdist(part, trained, compute_mode=exact).amin(1)
         if not (nearest < 1e-5).all():
             raise Slip("new got rows that the norm does not read; give it read[norm] as it is.")
-    if len(rows) < 100 * tokens:
-        raise Slip(f"new got {len(rows)} rows; it needs all rows of 100 training pictures.")
+    if len(rows) < PICTURES * tokens:
+        raise Slip(f"new got {len(rows)} rows; it needs all rows of {PICTURES} training pictures.")
 
 
 def _shares_a_picture(rows: Tensor, tested: Tensor) -> bool:
