@@ -51,6 +51,7 @@ FACTORS = {  # of n inputs and the variance v
     ),
     "ReLU keeps half of the mean square; it does not double it.": lambda n, v: math.sqrt(2 * n * v),
     "a third of 1/n is torch's own v; use the v that is given.": lambda n, v: math.sqrt(1 / 6),
+    "0.408 is the factor with torch's own v; use the v that is given.": lambda n, v: 0.408,
     "the 1/3 is torch's; v is the variance already, whichever it is.": (
         lambda n, v: math.sqrt(n * v / 6)
     ),
@@ -73,6 +74,10 @@ STEADY = {  # of n inputs
     "n is missing: z is a sum of n products.": lambda n: 2.0,
     "the factor is the root of n v / 2; it is 1 where n v / 2 is 1.": lambda n: 4 / n,
     "that is torch's own variance, for which the factor is not 1.": lambda n: 1 / (3 * n),
+    "that is a standard deviation, and without ReLU; ReLU keeps half of the mean square.": (
+        lambda n: 1 / math.sqrt(n)
+    ),
+    "the 3 is torch's; ReLU keeps half of the mean square, so a 2 stands there.": lambda n: 3 / n,
     "that is the factor, 1; the question is the variance.": lambda n: 1.0,
     "the sum of n products has n times the variance of one: divide by n once.": (
         lambda n: 2 / n**2
@@ -133,6 +138,9 @@ BLOCKS = {  # of h, norm, linear
     ),
     "the branch is Linear, then ReLU; yours has a leaky ReLU.": lambda h, norm, linear: (
         h + functional.leaky_relu(linear(norm(h)))
+    ),
+    "the branch is Linear, then ReLU; yours has a sigmoid.": lambda h, norm, linear: (
+        h + torch.sigmoid(linear(norm(h)))
     ),
     "norm(h) goes into the branch alone; yours is added to the sum as well.": (
         lambda h, norm, linear: h + norm(h) + torch.relu(linear(norm(h)))
@@ -422,8 +430,8 @@ def own_norm(student) -> str:
     if not LEAST < sizes.min() <= sizes.max() < MOST:
         raise Slip(
             f"rows leave with sizes from {sizes.min():.2g} to {sizes.max():.2g}, "
-            f"expected from {LEAST} to {MOST}: is the measure a mean, of numbers without a sign? "
-            "A constant factor may help, too."
+            f"expected from {LEAST} to {MOST}: does your measure count minus signs? Take numbers "
+            "without a sign (absolute values, or squares). A constant factor may help, too."
         )
     _without_sign(student, -1 - rows.abs())
     reached = [_trained(student, rate) for rate in RATES]
