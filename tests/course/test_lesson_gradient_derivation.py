@@ -101,6 +101,13 @@ def test_with_gains_around_1_or_all_equal_it_leaves_hardly_a_row_more(lesson):
         assert of_walk <= of_line <= of_walk + 0.03 * ROWS
 
 
+def test_with_all_gains_equal_it_costs_rows_at_a_small_rate(lesson):
+    w = gains(OWN, 1.5, 1.5)
+    of_walk = ROWS - late(lesson["descend"](walk, w, rate=0.005)[0]).sum()
+    of_line = ROWS - late(lesson["descend"](lesson["published"], w, rate=0.005)[0]).sum()
+    assert of_line < 0.5 * of_walk
+
+
 @pytest.mark.parametrize(
     ("w", "low", "high"),
     [
@@ -157,7 +164,7 @@ NETS = {  # how the network is trained
 def network() -> dict:
     """What the lesson defines of its network."""
     cells = ("setup", "failure-gradients", "net-passes", "net-train")
-    along = ("predict-04-answer", "PLACES")  # lengthening alone
+    along = ("predict-04-answer", "PLACES")  # the gradients for the head alone
     names = run_cells("04_gradient_derivation.ipynb", *cells, along)
     names["block"] = check.through_a_block
     names["walk"] = walk
@@ -244,6 +251,16 @@ def test_in_front_of_the_head_either_part_of_the_mistake_can_cost_the_digits(net
     assert 140 < along.max() < 210
     assert rest.min() < 60
     assert 300 < rest.max() < 360
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_the_walk_at_the_lines_lengths_keeps_most_digits(network, seed):
+    at_head = trained(network, walk, network["noting"], (1, 5), seed=seed)
+    swapped = trained(network, walk, network["at_those_sizes"], (1, 5), seed=seed)
+    assert not network["sizes"]  # one for each step
+    assert at_head.max() < 100
+    assert swapped.min() > 250
 
 
 @pytest.mark.slow
