@@ -117,12 +117,6 @@ GRIDS = {
         nudged=nudge(NORMS[1:], count=5),
     ),
     "opening_shortcut": grid(NORMS, {**OPENING, "shortcut": True}, ADAM | SGD, rates=OPENING_RATES),
-    "opening_last": grid(  # the norms of the branches are left out, the one before the head stays
-        NORMS[1:],
-        {**OPENING, "shortcut": True, "normed": "last"},
-        ADAM | SGD,
-        rates=OPENING_RATES,
-    ),
     "opening_zero": grid(  # its control: one layer and the head are left
         ["none"],
         {**OPENING, "shortcut": True, "branch_gain": 0.0},
@@ -278,6 +272,29 @@ for name, change in (
             ADAM | SGD | {"steps": 100},
             rates=OPENING_RATES,
         )
+
+# Lesson 00's answer: a constant that is right for 30 layers and torch's weights, a constant that is
+# measured in each net, and the norms; then 100 layers, and He's weights
+for name, change in (("", {}), ("_deep", {"depth": 100}), ("_hes", {"start": "he"})):
+    beside = OPENING | {"shortcut": True} | change
+    hundred = ADAM | SGD | {"steps": 100}
+    if name:
+        GRIDS[f"opening_small{name}"] = grid(
+            ["none"], beside | {"branch_gain": 0.2}, hundred, rates=OPENING_RATES
+        )
+    GRIDS[f"opening_measured{name}"] = grid(
+        ["first_size", *NORMS[1:]] if name else ["first_size"],
+        beside,
+        hundred,
+        rates=[3e-2, 1e-1, 2e-1, 3e-1, 5e-1],
+    )
+
+GRIDS["opening_smaller_deep"] = grid(  # a hundred layers have a right constant, too: another one
+    ["none"],
+    OPENING | {"shortcut": True, "depth": 100, "branch_gain": 0.06},
+    ADAM | SGD | {"steps": 100},
+    rates=[3e-2, 1e-1, 3e-1],
+)
 
 # Lesson 02: lesson 00's net with shortcuts, two pictures a step; narrower, wider, and for longer
 DEEP = OPENING | {"shortcut": True}

@@ -188,7 +188,7 @@ def factor(student, steady) -> str:
         "with your variance the size behind the thirty layers is "
         f"{_last_size(float(steady(WIDTH))):.1f}, with torch's it was "
         f"{_last_size(1 / (3 * WIDTH)):.0e}. (The factor is 1 on average over random weights; "
-        "one draw of them drifts a little.)"
+        "one draw of them drifts, mostly downward.)"
     )
 
 
@@ -234,8 +234,10 @@ def depth_over_width(kept, narrowest) -> str:
     with every_case():
         for depth, width in ((4, 24), (8, 40)):
             _one_share(kept, depth, width)
+    expected = ", ".join(map(str, DEPTHS))
+    if narrowest == {}:
+        raise Slip(f"kept is right; now measure, and fill narrowest for the depths {expected}.")
     if not isinstance(narrowest, Mapping) or set(narrowest) != set(DEPTHS):
-        expected = ", ".join(map(str, DEPTHS))
         raise Slip(f"narrowest is a dict with the depths {expected} as keys.")
     for depth in DEPTHS:
         _least_width(depth, narrowest[depth])
@@ -313,6 +315,9 @@ def _told_apart(h: Tensor, digits: Tensor) -> float:
     return (nearest == digits[half:]).double().mean().item()
 
 
+CALLED_F = ("name 'F' is not defined", "'module' object is not callable")
+
+
 @exercise("Exercise 3 (the block)", "two or three Linear maps")
 def block(student) -> None:
     """student(norm, linear) makes a module with h -> h + relu(linear(norm(h)))."""
@@ -323,7 +328,15 @@ def block(student) -> None:
             parameter.copy_(1 + draw(*parameter.shape, seed=place))
 
     def forward(h):
-        return student(norm, linear)(h)
+        try:
+            return student(norm, linear)(h)
+        except (NameError, TypeError) as error:
+            if str(error) in CALLED_F:
+                raise Slip(
+                    "F is the formula's name for the branch, Linear then ReLU; in your code the "
+                    "Linear is self.linear."
+                ) from None
+            raise
 
     def bound(formula):
         return lambda h: formula(h, norm, linear)
@@ -428,10 +441,13 @@ def own_norm(student) -> str:
     _divided(rows, normed)
     sizes = normed.square().mean(1).sqrt()
     if not LEAST < sizes.min() <= sizes.max() < MOST:
+        found = f"rows leave with sizes from {sizes.min():.2g} to {sizes.max():.2g}"
+        wanted = f"expected from {LEAST} to {MOST}"
+        if sizes.max() < 2 * sizes.min():
+            raise Slip(f"{found}, {wanted}: multiply by a constant factor, the same for all rows.")
         raise Slip(
-            f"rows leave with sizes from {sizes.min():.2g} to {sizes.max():.2g}, "
-            f"expected from {LEAST} to {MOST}: does your measure count minus signs? Take numbers "
-            "without a sign (absolute values, or squares). A constant factor may help, too."
+            f"{found}, {wanted}: does your measure count minus signs? Take numbers without a sign "
+            "(absolute values, or squares). A constant factor may help, too."
         )
     _without_sign(student, -1 - rows.abs())
     reached = [_trained(student, rate) for rate in RATES]
@@ -484,12 +500,13 @@ def _one_scale(student, rows: Tensor, normed: Tensor) -> None:
     with_zeros = rows.index_fill(0, torch.tensor([3]), 0.0)
     if not _normed(student, with_zeros).isfinite().all():
         raise Slip("a row of zeros becomes NaN: add a small number to what you divide by.")
-    alone = _normed(student, rows[:20]).detach()
-    if not torch.allclose(alone, normed[:20]):
-        raise Slip(
-            "a row leaves with other numbers when other rows come with it: "
-            "measure each row by itself."
-        )
+    for some in (slice(20), slice(20, None)):  # a batch may be divided by its first row's size
+        alone = _normed(student, rows[some]).detach()
+        if not torch.allclose(alone, normed[some]):
+            raise Slip(
+                "a row leaves with other numbers when other rows come with it: "
+                "measure each row by itself."
+            )
 
 
 def _slope(rows: Tensor, normed: Tensor) -> Tensor:

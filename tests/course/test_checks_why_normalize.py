@@ -192,7 +192,17 @@ def norm_detached(h, norm, linear):
     return h + linear(F.layer_norm(h, (5,), norm.weight.data, norm.bias, norm.eps)).relu()
 
 
+def called_by_the_formula(h, norm, linear):
+    return h + F(norm(h))
+
+
+def called_by_an_unknown_name(h, norm, linear):
+    raise NameError("name 'F' is not defined")
+
+
 BUILT = {name: (block_of(formula), says) for name, (formula, says) in BLOCKS.items()} | {
+    "F as a function": (block_of(called_by_the_formula), "the formula's name for the branch"),
+    "F, unknown": (block_of(called_by_an_unknown_name), "the formula's name for the branch"),
     "in a list": (Hidden, "norm.weight is not among the parameters()"),
     "half in a list": (HalfHidden, "linear.weight is not among the parameters()"),
     "no module": (
@@ -250,7 +260,7 @@ NORMS = {
     "zeros": (norm_of(lambda h: 0 * h), "your norm returns zeros"),
     "a third of what a range makes": (
         norm_of(lambda h: h / 3 / (h.amax(-1, True) - h.amin(-1, True) + 1e-6)),
-        "A constant factor may help",
+        "multiply by a constant factor",
     ),
     "with signs": (norm_of(lambda h: h / (h.mean(-1, keepdim=True) + 1e-6)), "count minus signs"),
     "the largest, with its sign": (
@@ -265,6 +275,18 @@ NORMS = {
     "BatchNorm": (nn.BatchNorm1d, "that is BatchNorm"),
     "no class": (layers.RMSNorm(64), "the check takes the class"),
     "the batch": (norm_of(lambda h: h / (h.square().mean().sqrt() + 1e-6)), "by itself"),
+    "the first row's size": (
+        norm_of(lambda h: h / (h[0].square().mean().sqrt() + 1e-6)),
+        "measure each row by itself",
+    ),
+    "the size of the first rows": (
+        norm_of(lambda h: h / (h[:20].square().mean().sqrt() + 1e-6)),
+        "measure each row by itself",
+    ),
+    "the sum": (
+        norm_of(lambda h: h / (h.abs().sum(-1, keepdim=True) + 1e-6)),
+        "multiply by a constant factor, the same for all rows",
+    ),
     "the columns": (norm_of(lambda h: h / (h.abs().mean(0) + 1e-6)), "by itself"),
     "a pair": (norm_of(lambda h: (h, h)), "returns a tuple"),
     "a median": (
@@ -276,7 +298,7 @@ NORMS = {
     "a tanh of the row": (norm_of(lambda h: (h / mean(h)).tanh()), "keep their proportions"),
     "too small for the net": (
         norm_of(lambda h: 0.25 * h / (h.abs().amax(-1, keepdim=True) + 1e-6)),
-        "expected from 0.1 to 5",
+        "multiply by a constant factor",
     ),
 }
 
@@ -327,6 +349,8 @@ DEPTHS_AND_WIDTHS = {
     "other seeds": (kept_of(seeds=range(1, 4)), NARROWEST, "those are the seeds 1 to 3"),
     "one width": (lambda d, w: kept_of()(d, 64), NARROWEST, "the share at the width 64"),
     "swapped": (lambda d, w: kept_of()(w, d), NARROWEST, "have changed places"),
+    "nothing measured": (kept_of(), {}, "kept is right; now measure"),
+    "wrong, and nothing measured": (kept_of(summed=sum), {}, "divide by their number"),
     "not measured": (kept_of(), NARROWEST | {30: None}, "narrowest[30] is still None"),
     "too narrow": (kept_of(), NARROWEST | {30: 128}, "30 layers of width 128 keep 0.28"),
     "too wide": (kept_of(), NARROWEST | {10: 128}, "10 layers of width 64 keep at least"),
