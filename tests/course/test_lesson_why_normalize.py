@@ -62,8 +62,7 @@ def test_what_training_moves_in_the_plain_net_is_the_same_for_all_pictures():
 
 def test_the_constant_of_the_lesson_is_that_of_its_record():
     measure = ("predict-01-answer", "x = data")
-    constant = ("answer-measured", "first_run = ")
-    made = run_cells("00_why_normalize.ipynb", "setup", measure, constant)
+    made = run_cells("00_why_normalize.ipynb", "setup", measure, "answer-measured")
     ours = made["MeasuredOnce"](64)
     theirs = training.CONTENDERS["first_size"].rows(64)
     first, second = definitions()["data"].train_x[:128].split(64)
