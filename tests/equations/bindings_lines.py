@@ -276,13 +276,6 @@ def random_weights(draw):
     return signal | functions | {"v": v, "n": 3, "j": 3, "k": 2}
 
 
-@lines("lectures/00 Fresh networks with shortcuts")
-def block(draw):
-    h = draw(D)
-    functions = {"F()": torch.tanh, "norm()": lambda v: v / v.norm()}
-    return functions | {"h": h, "h_next": h + (h / h.norm()).tanh()}
-
-
 @lines("01a noise-why")
 def batch_of_samples(draw):
     """Each sample is one of three values; a batch has three samples."""
