@@ -1,4 +1,4 @@
-"""Checks of lesson 04: three derivations of a norm's gradient, a block, a line that is wrong.
+"""Checks of lesson 04: two derivations of a norm's gradient, a block, a formula that is wrong.
 
 SLIPS tables map what a check says to the wrong formula that earns it.
 """
@@ -11,13 +11,86 @@ import torch
 from normcourse import draw
 from normcourse.checks.moments import gains, mean, total
 from normcourse.checks.probes import calls, forbid, lined_up
-from normcourse.checks.verdict import Slip, exercise, expect, numbers, parts
+from normcourse.checks.verdict import Slip, exercise, expect, numbers
 
 EPS = 0.3  # large: an eps in the wrong place must show
 BLOCK_EPS = 1e-5  # that of the lesson's `normalized`
 
 
-# Exercise 1: three gradients, at xhat, r and x
+# Exercise 1: the walk with a pencil
+
+
+X = (1, 1, 3, 5)
+GAIN = (3, 1, 1, 1)
+ARRIVES = (1, 0, 0, 0)
+SIZE = sympy.Integer(3)
+
+
+def by_pencil(first=GAIN[0], path1=1, path2=1) -> list[float]:
+    """dx of the picture's row where 1 arrives at the first output alone.
+
+    A slip has another number in place of the first entry of g, or a factor before one path.
+    """
+    walked = []
+    for i, x in enumerate(X):
+        through_r = -first * X[0] * x / (len(X) * SIZE**3)
+        walked.append(float(path1 * (first / SIZE if i == 0 else 0) + path2 * through_r))
+    return walked
+
+
+def article_by_pencil() -> list[float]:
+    mistake = [
+        (1 - w) * GAIN[0] * X[0] * x / (len(X) * SIZE**3) for w, x in zip(GAIN, X, strict=True)
+    ]
+    return [right + float(off) for right, off in zip(by_pencil(), mistake, strict=True)]
+
+
+PENCIL = {
+    "path 1 alone; x feeds the mean square, too: add what comes back through r.": by_pencil(
+        path2=0
+    ),
+    "path 2 alone; add path 1, straight through the division.": by_pencil(path1=0),
+    "the gain is missing: 3 times 1 arrives at the first entry of xhat.": by_pencil(first=1),
+    "divided by the gain; going back multiplies by it.": by_pencil(first=sympy.Rational(1, 3)),
+    "the sign of path 2: a larger r makes xhat smaller.": by_pencil(path2=-1),
+    "path 2 is four times too large: the MEAN square divides by the four entries.": (
+        by_pencil(path2=4)
+    ),
+    "path 2 is six times too large: the root has the derivative 1/(2 r), which is 1/6.": (
+        by_pencil(path2=6)
+    ),
+    "path 2 is three times too large: the root has the derivative 1/(2 r), not 1/2; or xhat = x/r "
+    "has -x/r^2, not -x/r.": by_pencil(path2=3),
+    "path 2 is twice as large: the 1/2 of the root and the 2 of the square cancel.": (
+        by_pencil(path2=2)
+    ),
+    "half of path 2: the square brings a 2, which cancels the 1/2 of the root.": (
+        by_pencil(path2=sympy.Rational(1, 2))
+    ),
+    "path 2 is too small by a factor 3: there x stands over r^2, and not xhat.": (
+        by_pencil(path2=sympy.Rational(1, 3))
+    ),
+    "path 1 is g, divided by r = 3.": by_pencil(path1=3),
+    "all four entries hold the same r, so what comes back through r reaches all four x.": (
+        [35 / 36, 0, 0, 0]
+    ),
+    "that is the article's formula: the gain before the whole bracket.": article_by_pencil(),
+    "that is the picture's answer; here (1, 0, 0, 0) arrives.": [8 / 9, -1 / 9, 6 / 9, -5 / 9],
+}
+
+
+@exercise("Exercise 1 (with a pencil)", f"= {ARRIVES}")
+def pencil(student) -> None:
+    """student: dx of the picture's row, four numbers, eps = 0. Two decimals will do."""
+    given = torch.tensor(numbers(student, "the answer"), dtype=torch.float64)
+    if given.shape != (len(X),):
+        raise Slip(f"{len(given)} numbers, expected {len(X)}: one for each entry of x.")
+    expect(
+        given, torch.tensor(by_pencil(), dtype=torch.float64), PENCIL, "dx", rtol=0.01, atol=0.006
+    )
+
+
+# Exercise 2: three gradients, at xhat, r and x
 
 
 def three_gradients(dy, x, weight, eps, *, r=None, g=None, dr=None, dx=None):
@@ -36,24 +109,24 @@ def node_slip(**replaced) -> Callable:
     return lambda dy, x, weight, eps: three_gradients(dy, x, weight, eps, **replaced)
 
 
-def published_after_the_paths(dy, x, weight, eps):
+def article_after_the_paths(dy, x, weight, eps):
     g, dr, _ = three_gradients(dy, x, weight, eps)
     r = (mean(x.square()) + eps).sqrt()
     return g, dr, weight * (dy + dr * x / x.shape[-1]) / r
 
 
-def published_with_the_pages_eps(dy, x, weight, eps):
-    """The lesson's own `published`, handed over as dx."""
+def article_with_the_pages_eps(dy, x, weight, eps):
+    """The lesson's own `article`, handed over as dx."""
     g, dr, _ = three_gradients(dy, x, weight, eps)
-    return g, dr, published_after_the_paths(dy, x, weight, BLOCK_EPS)[2]
+    return g, dr, article_after_the_paths(dy, x, weight, BLOCK_EPS)[2]
 
 
-def published_without_eps(dy, x, weight, eps):
+def article_without_eps(dy, x, weight, eps):
     g, dr, _ = three_gradients(dy, x, weight, eps)
-    return g, dr, published_after_the_paths(dy, x, weight, 0.0)[2]
+    return g, dr, article_after_the_paths(dy, x, weight, 0.0)[2]
 
 
-def published_with_no_gain_under_the_sum(dy, x, weight, eps):
+def article_with_no_gain_under_the_sum(dy, x, weight, eps):
     """A small step of x goes forward so; going back takes the matrix by its columns."""
     g, dr, _ = three_gradients(dy, x, weight, eps)
     r = (mean(x.square()) + eps).sqrt()
@@ -202,16 +275,16 @@ WALK = {
     "dx: path 1 is multiplied by 1/r, the derivative of x / r.": node_slip(
         dx=lambda g, dr, x, r: g + dr * x / (x.shape[-1] * r)
     ),
-    "dx: the gain stands before the whole bracket: that is the published line.": (
-        published_after_the_paths
+    "dx: the gain stands before the whole bracket: that is the article's formula.": (
+        article_after_the_paths
     ),
-    "dx: that is the published line, and with another eps than the one you get.": (
-        published_with_the_pages_eps
+    "dx: that is the article's formula, and with another eps than the one you get.": (
+        article_with_the_pages_eps
     ),
-    "dx: that is the published line, and without eps.": published_without_eps,
+    "dx: that is the article's formula, and without eps.": article_without_eps,
     "dx: the gain stands before the whole bracket, and not under the sum: a small step of x goes "
     "forward so; going back, path 2 starts from dr, which holds all gains.": (
-        published_with_no_gain_under_the_sum
+        article_with_no_gain_under_the_sum
     ),
     "dx: the gain is missing in path 2; it starts from dr, which was made of g.": (
         path_2_without_the_gain
@@ -239,7 +312,7 @@ WALK = {
 }
 
 
-@exercise("Exercise 1 (walk back)", "return three gradients", "shape (..., 1)", "each of the three")
+@exercise("Exercise 2 (walk back)", "return three gradients", "shape (..., 1)", "each of the three")
 def walk(student: Callable) -> None:
     """student(dy, x, weight, eps) -> (g, dr, dx)."""
     cases = [
@@ -253,12 +326,18 @@ def walk(student: Callable) -> None:
             "eps": EPS,
         },
     ]
+    _own(student, three_gradients)
     fitting = lined_up(student, lambda: "keepdim=True is missing?")
     student = forbid(fitting, "autograd", "normlib")
     calls(student, three_gradients, *cases, slips=WALK, what=("g", "dr", "dx"))
 
 
-# Exercise 2: back through a block
+def _own(student: Callable, ours: Callable) -> None:
+    if student is ours:
+        raise Slip("that is the course's function; write one of your own.")
+
+
+# Exercise 3: back through a block
 
 
 def branch(dz, h, w, W, norm_gradient):
@@ -418,7 +497,7 @@ BLOCK = {
     "branch gets h, the row in front of the norm, and not w xhat.": (
         branch_from(lambda w, xhat: w * xhat)
     ),
-    "norm_gradient is not used: the lesson puts the published line in its place.": (
+    "norm_gradient is not used: the lesson puts the article's formula in its place.": (
         with_the_right_norm
     ),
 }
@@ -435,9 +514,10 @@ def another_gradient(dy, h, w):
     return w * dy / (mean(h.square()) + BLOCK_EPS).sqrt()
 
 
-@exercise("Exercise 2 (a block)", "Use neither autograd nor normlib")
+@exercise("Exercise 3 (a block)", "Use neither autograd nor normlib")
 def block(student: Callable) -> None:
     """student(dh, h, w, W, norm_gradient) -> the gradients at h, w and W."""
+    _own(student, through_a_block)
     cases = [_block_case(3, 5, norm=right_gradient), _block_case(2, 4, 7, norm=another_gradient)]
     student = forbid(student, "autograd", "normlib")
     calls(student, through_a_block, *cases, slips=BLOCK, what=("at h", "at w", "at W"))
@@ -454,7 +534,7 @@ def _block_case(*shape: int, norm: Callable) -> dict:
     }
 
 
-# Exercise 3: the same gradient in one line
+# Exercise 4: the same gradient in one line
 
 
 def one_line(dy, weight, xhat, r):
@@ -556,7 +636,7 @@ COLLECTED = {
 }
 
 
-@exercise("Exercise 3 (collect)")
+@exercise("Exercise 4 (collect)")
 def collected(student: Callable) -> None:
     """student(dy, weight, xhat, r) -> dx."""
     cases = [_collected_case(3, 5), _collected_case(2, 3, 7)]
@@ -570,109 +650,26 @@ def _collected_case(*shape: int) -> dict:
     return {"dy": draw(*shape), "weight": gains(shape[-1]), "xhat": x / r, "r": r}
 
 
-# Exercise 4: one entry of the Jacobian
+# Exercise 5: gains with which the wrong formula wins
 
 
-X = (1, 1, 3, 5)
-GAIN = (3, 1, 1, 1)
-FROM, TO = 0, 3  # the input and the output, counted from 0
-SIZE = sympy.Integer(3)
-
-
-def jacobian_entry(i: int, j: int):
-    """dy_i / dx_j of the picture's row, i != j."""
-    return -sympy.Rational(GAIN[i] * X[i] * X[j], len(X)) / SIZE**3
-
-
-ENTRY = {
-    "three times too much: an r is missing below (1/r^2 from the quotient, 1/r from dr/dx_1), or "
-    "that is y_1 by x_4, whose gain is 3.": jacobian_entry(FROM, TO),
-    "x_1 does not stand in the numerator of y_4, but r holds it.": 0,
-    "the sign: a larger x_1 makes r larger, and y_4 smaller.": -jacobian_entry(TO, FROM),
-    "one 1/r too many: 1/r^2 from the quotient, 1/r from dr/dx_1.": (
-        jacobian_entry(TO, FROM) / SIZE
-    ),
-    "D is missing: dr/dx_1 is x_1/(D r).": jacobian_entry(TO, FROM) * len(X),
-    "a factor 2: that of the square and that of the root cancel in dr/dx_1.": (
-        2 * jacobian_entry(TO, FROM)
-    ),
-    "a half too many: that of the root and the 2 of the square cancel in dr/dx_1.": (
-        jacobian_entry(TO, FROM) / 2
-    ),
-    "x_4 and D are missing: r stands under x_4, and dr/dx_1 is x_1/(D r).": (
-        jacobian_entry(TO, FROM) * len(X) / X[TO]
-    ),
-    "x_1 does not stand in the numerator of y_4: the term w/r belongs to y_4 by x_4 alone.": (
-        jacobian_entry(TO, FROM) + GAIN[TO] / SIZE
-    ),
-    "x_4 is missing: r stands under it.": jacobian_entry(TO, FROM) / X[TO],
-    "that is dr/dx_1 alone; r stands under x_4.": sympy.Rational(X[FROM], len(X)) / SIZE,
-    "that is dy_4/dr alone; multiply it by dr/dx_1.": -sympy.Rational(X[TO]) / SIZE**2,
-    "1/r^2 is missing: the derivative of x_4/r by r is -x_4/r^2.": jacobian_entry(TO, FROM)
-    * SIZE**2,
-    "that is y_4 itself; the question is how it changes with x_1.": sympy.Rational(X[TO]) / SIZE,
-    "that is -x_4 x_4/(D r^3): one of the two is x_1, for r is differentiated by x_1.": (
-        jacobian_entry(TO, TO)
-    ),
-    "that is y_4 by x_4: there x_4 stands in the numerator, too.": (
-        jacobian_entry(TO, TO) + GAIN[TO] / SIZE
-    ),
-}
-
-
-@exercise(
-    "Exercise 4 (one entry)", f"x = {X}", f"w = {GAIN}", f"y_{{{TO + 1}}}", f"x_{{{FROM + 1}}}"
-)
-def entry(student) -> None:
-    """student: dy_4 / dx_1 of the picture's row, eps = 0. Two digits will do."""
-    expect(student, jacobian_entry(TO, FROM), ENTRY, "the entry", rtol=0.01)
-
-
-# Exercise 5: which way?
-
-WAYS = ("graph", "components", "perturbation")
-RIGHT_WAYS = ("perturbation", "graph", "components", "graph")
-WIDTH = 4096  # of the rows in case d
-WHY = (
-    "a: you ask what a step of some size changes, and how much the first order leaves out.",
-    "b: go back box by box, and compare what arrives at each; no matrix is built.",
-    "c: you ask for single entries of the matrix.",
-    f"d: go back box by box; by components the norm alone is a matrix of {WIDTH} times {WIDTH}.",
-)
-
-
-@exercise("Exercise 5 (which way?)", f"rows of {WIDTH} numbers")
-def ways(student) -> None:
-    """student: the way for each of the four cases a, b, c, d."""
-    for case, chosen, right, why in zip(
-        "abcd", parts(student, *"abcd"), RIGHT_WAYS, WHY, strict=True
-    ):
-        if chosen not in WAYS:
-            raise Slip(f"{case} is {chosen!r}, expected one of {', '.join(WAYS)}.")
-        if chosen != right:
-            raise Slip(f"{why} Yours is {chosen}.")
-
-
-# Exercise 6: gains with which the wrong line wins
-
-
-WINNING = [0.2 + 0.6 * i / 7 for i in range(8)]  # they stand in for the reader's
 ROWS = 400
 AHEAD = 40
+LARGER = 0.2  # four times the page's rate
 
 
-def published_line(dy, x, w):
-    _, _, at_x = published_after_the_paths(dy, x, w, BLOCK_EPS)
+def articles_formula(dy, x, w):
+    _, _, at_x = article_after_the_paths(dy, x, w, BLOCK_EPS)
     return at_x
 
 
 @exercise(
-    "Exercise 6 (make the wrong line win)",
+    "Exercise 5 (make the wrong formula win)",
     f"at least {AHEAD} more rows of the {ROWS}",
     "eight gains, none of them 0",
 )
 def winning(student, descend: Callable) -> str:
-    """student: eight gains with which the published line brings more rows to their targets.
+    """student: eight gains with which the article's formula brings more rows to their targets.
 
     descend is the page's.
     """
@@ -684,30 +681,36 @@ def winning(student, descend: Callable) -> str:
     if not gain.isfinite().all():
         raise Slip(f"the gains are {gain.tolist()}, expected eight finite numbers.")
     right, kept = _arrived(descend, right_gradient, gain)
-    wrong, grown = _arrived(descend, published_line, gain)
-    counts = f"the right gradient brings {right} of {ROWS} rows, the published line {wrong}"
+    wrong, grown = _arrived(descend, articles_formula, gain)
+    counts = f"the right gradient brings {right} of {ROWS} rows, the article's formula {wrong}"
     if wrong < right + AHEAD:
         raise Slip(f"{counts}. {_why_not(gain, right, wrong)}")
     lengths = f"Their rows end {kept:.1f} and {grown:.1f} times as long as they began"
-    return f"{counts}. {lengths}: does your sentence say why, and why that helps?"
+    faster, _ = _arrived(descend, right_gradient, gain, rate=LARGER)
+    return (
+        f"{counts}. {lengths}: does your sentence say why, and why that helps? "
+        f"At the rate {LARGER} the right gradient brings {faster}."
+    )
 
 
-def _arrived(descend: Callable, gradient: Callable, gain: torch.Tensor) -> tuple[int, float]:
+def _arrived(
+    descend: Callable, gradient: Callable, gain: torch.Tensor, **how: float
+) -> tuple[int, float]:
     """How many rows arrive, and how long a row ends, compared with its start."""
-    losses, lengths = descend(gradient, gain)
+    losses, lengths = descend(gradient, gain, **how)
     grown = (lengths[-1] / lengths[0]).median().item()
     return int((losses[-1] < 0.01).sum()), grown
 
 
 def _why_not(gain: torch.Tensor, right: int, wrong: int) -> str:
     if (gain == 1).all():
-        return "With gain 1 the published line is right."
+        return "With gain 1 the article's formula is right."
     if gain.abs().max() < 0.02:  # |xhat - goal|^2 is at most 32
         return "With gains so small each loss is below 0.01 before the first step."
     if gain.mean() <= 0 and wrong < right:
-        return "Here a is near 0 or below: rows shrink by so much that a step goes past the target."
+        return "With gains so far below 1 rows shrink by so much that a step goes past the target."
     if gain.mean() >= 1:
-        return "The mean gain is 1 or more: what is a then, and which way does the length go?"
+        return "The mean gain is 1 or more: which sign has x d then, and does the row grow?"
     if max(right, wrong) < 2 * AHEAD:
         return "Both are slow: small gains make small gradients, too. Take larger ones."
     if right > ROWS - AHEAD:

@@ -22,7 +22,7 @@ def rms(x, eps_value):
     return (mean(x.square()) + eps_value).sqrt()
 
 
-# Exercise 1
+# Exercise 2
 
 
 def q_as_r(dy, x, weight, eps_value):
@@ -81,7 +81,7 @@ def for_one_axis(dy, x, weight, eps_value):
     return g, -together[..., None] / rms(x, eps_value) ** 2, dx
 
 
-def published_line(dy, x, weight, eps_value):
+def articles_formula(dy, x, weight, eps_value):
     g, dr, _ = SOLVED["my_walk"](dy, x, weight, eps_value)
     size = rms(x, eps_value)
     xhat = x / size
@@ -184,22 +184,22 @@ WALK = {
         "not 1/(2 q)",
     ),
     "subtracted": (at_x(lambda g, dr, x, s: g / s - dr * x / (x.shape[-1] * s)), "added, not"),
-    "the published line": (published_line, "that is the published line"),
-    "the lesson's `published`": (
+    "the article's formula": (articles_formula, "that is the article's formula"),
+    "the lesson's `article`": (
         lambda dy, x, w, e: (
             *SOLVED["my_walk"](dy, x, w, e)[:2],
-            published_line(dy, x, w, 1e-5)[2],
+            articles_formula(dy, x, w, 1e-5)[2],
         ),
         "with another eps",
     ),
-    "the published line without eps": (
+    "the article's formula without eps": (
         lambda dy, x, w, e: (
             *SOLVED["my_walk"](dy, x, w, e)[:2],
-            published_line(dy, x, w, 0.0)[2],
+            articles_formula(dy, x, w, 0.0)[2],
         ),
-        "that is the published line, and without eps",
+        "that is the article's formula, and without eps",
     ),
-    "the published line, no gain in the sum": (
+    "the article's formula, no gain in the sum": (
         with_dx(lambda dy, w, h, s: w * (dy - h * mean(dy * h)) / s),
         "not under the sum",
     ),
@@ -238,7 +238,7 @@ WALK = {
     ),
 }
 
-# Exercise 3
+# Exercise 4
 
 COLLECTED = {
     "gain before the bracket": (
@@ -319,7 +319,7 @@ COLLECTED = {
     ),
 }
 
-# Exercise 2
+# Exercise 3
 
 
 def block(mask=lambda dh, h, z: dh * (z > 0), at_h=lambda dh, dz, below: dh + below):
@@ -447,47 +447,34 @@ BLOCK = {
     "dh alone": (lambda dh, h, w, W, n: dh, "expected a tuple"),
 }
 
-# Exercise 4
+# Exercise 1
 
-ENTRY = {
-    "transposed": (Fraction(-15, 108), "that is y_1 by x_4"),
-    "zero": (0, "but r holds it"),
-    "sign": (5 / 108, "the sign"),
-    "one r": (-5 / 36, "an r is missing below"),
-    "an r too many": (-5 / 324, "one 1/r too many"),
-    "no D": (-5 / 27, "D is missing"),
-    "twice": (-5 / 54, "a factor 2"),
-    "half": (-5 / 216, "a half too many"),
-    "neither x_4 nor D": (Fraction(-1, 27), "x_4 and D are missing"),
-    "delta is 1": (Fraction(31, 108), "by x_4 alone"),
-    "no x_4": (Fraction(-1, 108), "x_4 is missing"),
-    "dr": (1 / 12, "that is dr/dx_1 alone"),
-    "dy_4/dr": (-5 / 9, "that is dy_4/dr alone"),
-    "no 1/r^2": (-5 / 12, "1/r^2 is missing"),
-    "the output": (Fraction(5, 3), "that is y_4 itself"),
-    "x_4 twice": (Fraction(-25, 108), "one of the two is x_1"),
-    "own input": (1 / 3 - 25 / 108, "that is y_4 by x_4"),
-    "another": (1.0, "the entry is off by"),
-}
-
-# Exercise 5
-
-WAYS = {
-    "a": (("graph", "graph", "components", "graph"), "a: you ask what a step"),
-    "b": (("perturbation", "components", "components", "graph"), "b: go back box by box"),
-    "c": (("perturbation", "graph", "graph", "graph"), "c: you ask for single entries"),
-    "d": (("perturbation", "graph", "components", "components"), "d: go back box by box; by comp"),
-    "unknown": (("perturbation", "graph", "jacobian", "graph"), "c is 'jacobian', expected one of"),
-    "three": (("perturbation", "graph", "components"), "expected a tuple (a, b, c, d)"),
-    "one word": ("graph", "expected a tuple"),
+PENCIL = {
+    "path 1 alone": ((1, 0, 0, 0), "path 1 alone"),
+    "path 2 alone": ((-1 / 36, -1 / 36, -3 / 36, -5 / 36), "path 2 alone"),
+    "no gain": (torch.tensor([35, -1, -3, -5]) / 108, "the gain is missing"),
+    "divided by the gain": (torch.tensor([35, -1, -3, -5]) / 324, "divided by the gain"),
+    "sign": (torch.tensor([37, 1, 3, 5]) / 36, "the sign of path 2"),
+    "no D": ([Fraction(8, 9), Fraction(-1, 9), Fraction(-3, 9), Fraction(-5, 9)], "four times"),
+    "no root": (torch.tensor([5, -1, -3, -5]) / 6, "six times too large"),
+    "root 1/2": (torch.tensor([33, -3, -9, -15]) / 36, "three times too large"),
+    "twice": (torch.tensor([34, -2, -6, -10]) / 36, "twice as large"),
+    "half": (torch.tensor([71, -1, -3, -5]) / 72, "half of path 2"),
+    "xhat for x": (torch.tensor([107, -1, -3, -5]) / 108, "too small by a factor 3"),
+    "g as path 1": (torch.tensor([107, -1, -3, -5]) / 36, "path 1 is g"),
+    "r by its own entry": ((35 / 36, 0, 0, 0), "reaches all four x"),
+    "the article's formula": (torch.tensor([33, -1, -3, -5]) / 36, "that is the article's"),
+    "the picture's": (torch.tensor([8, -1, 6, -5]) / 9, "here (1, 0, 0, 0) arrives"),
+    "three numbers": ((35 / 36, -1 / 36, -3 / 36), "3 numbers, expected 4"),
+    "one number": (35 / 36, "expected a list of numbers"),
+    "another": ((1, 2, 3, 4), "dx is off by"),
 }
 
 SLIPS = {
+    check.pencil: PENCIL,
     check.walk: WALK,
     check.block: BLOCK,
     check.collected: COLLECTED,
-    check.entry: ENTRY,
-    check.ways: WAYS,
 }
 
 
@@ -495,10 +482,14 @@ test_a_wrong_answer_is_told_its_slip = wrong_answers_are_named(SLIPS)
 
 
 def test_unusual_right_answers_are_right():
-    entry = -sympy.Rational(5, 108)
-    for given in (entry, float(entry), torch.tensor(float(entry)), Fraction(-5, 108), -0.0463):
-        assert check.entry(given).startswith("[ok]")
-    assert check.ways(["perturbation", "graph", "components", "graph"]).startswith("[ok]")
+    exact = [Fraction(35, 36), Fraction(-1, 36), Fraction(-3, 36), Fraction(-5, 36)]
+    for given in (
+        exact,
+        torch.tensor([float(part) for part in exact]),
+        (0.97, -0.03, -0.08, -0.14),
+    ):
+        assert check.pencil(given).startswith("[ok]"), given
+    assert check.pencil([sympy.Rational(part) for part in exact]).startswith("[ok]")
 
     def where(dh, h, w, W, norm_gradient):
         z = (w * SOLVED["normalized"](h)[0]) @ W
@@ -507,6 +498,15 @@ def test_unusual_right_answers_are_right():
         return [below + dh, dw, dW]
 
     assert check.block(where).startswith("[ok]")
+
+
+@pytest.mark.parametrize(
+    ("probe", "ours"),
+    [(check.walk, check.three_gradients), (check.block, check.through_a_block)],
+    ids=["walk", "block"],
+)
+def test_the_functions_that_stand_in_are_no_answers(probe, ours):
+    assert "write one of your own" in probe(ours)
 
 
 def test_the_block_that_stands_in_is_autograd_s():
@@ -518,29 +518,31 @@ def test_the_block_that_stands_in_is_autograd_s():
         torch.testing.assert_close(mine, truth)
 
 
-# Exercise 6
+# Exercise 5
 
 
-def test_gains_with_which_the_wrong_line_wins():
+def test_gains_with_which_the_wrong_formula_wins():
     descend = SOLVED["descend"]
-    counts = "the right gradient brings 356 of 400 rows, the published line 399"
+    counts = "the right gradient brings 356 of 400 rows, the article's formula 399"
     verdict = check.winning([0.5] * 8, descend)
     assert f": {counts}. Their rows end 1.0 and 0.7 times as long" in verdict
-    for gains in (torch.full((8,), 0.5), numpy.full(8, -0.5), check.WINNING, [1.5] + [0.4] * 7):
+    assert "At the rate 0.2 the right gradient brings 400." in verdict
+    spread = torch.linspace(0.2, 0.8, 8)
+    for gains in (torch.full((8,), 0.5), numpy.full(8, -0.5), spread, [1.5] + [0.4] * 7):
         assert check.winning(gains, descend).startswith("[ok]"), gains
 
 
 @pytest.mark.parametrize(
     ("gains", "message"),
     [
-        ([1.0] * 8, "With gain 1 the published line is right."),
-        ([2.0] * 8, "what is a then"),
-        (torch.linspace(0.5, 2.5, 8), "what is a then"),
+        ([1.0] * 8, "With gain 1 the article's formula is right."),
+        ([2.0] * 8, "which sign has x d then"),
+        (torch.linspace(0.5, 2.5, 8), "which sign has x d then"),
         ([0.95] * 8, "Fewer than 40 are left to win"),
         ([-1.0] * 8, "Their sign does not matter"),
         ([0.1] * 8, "Both are slow"),
-        ([-2.0] * 8, "a is near 0 or below: rows shrink by so much"),
-        ([-2.0, 2.0] * 4, "a is near 0 or below"),
+        ([-2.0] * 8, "rows shrink by so much"),
+        ([-2.0, 2.0] * 4, "rows shrink by so much"),
         ([0.001] * 8, "each loss is below 0.01 before the first step"),
         ([0.5] * 7 + [float("nan")], "expected eight finite numbers"),
         ([1.0] * 7 + [0.1], "the direction may cost what the length wins"),

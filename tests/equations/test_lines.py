@@ -22,7 +22,6 @@ PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("02 gradient-why", r"- \hat{x}_{j}\, \frac", r"+ \hat{x}_{j}\, \frac", BLOCK),
     ("01 paths-derive", r"(v + \varepsilon)^{-3/2}", r"(v + \varepsilon)^{-1/2}", LINE),
     ("05a attention-derive", r"(\mathrm{E}(q k))^{2}", r"\mathrm{E}(q k)", BLOCK),
-    ("04 unit-components", r"\hat{x}_{j}/D}{r^{2}} =", r"\hat{x}_{j}}{r^{2}} =", BLOCK),
     ("04 collect-derive", r"\frac{(8, -1, 6, -5)}{9}", r"\frac{(8, 1, 6, -5)}{9}", LINE),
     ("04a steps-derive", r"\frac{h^{2}}{6} f'''", r"\frac{h^{2}}{3} f'''", BLOCK),
     ("04a spectrum-derive", r"J v = \frac{1}{r} (v - ", r"J v = \frac{1}{r} (v + ", LINE),
