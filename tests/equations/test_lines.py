@@ -34,7 +34,7 @@ PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("03 derive-variance", r"$\sigma^{2} = q - \mu", r"$\sigma^{2} = q + \mu", LINE),
     ("01 hand", r"$\sqrt{5 + 4} = 3$", r"$\sqrt{5 + 4} = 2$", LINE),
     ("06b slopes-why", r"\frac{18}{25}", r"\frac{17}{25}", LINE),
-    ("solutions/04 ex4", r"\frac{5}{9} \cdot \frac{1}{12}", r"\frac{5}{9} + \frac{1}{12}", LINE),
+    ("solutions/04 ex1", r"-\frac{1}{3} \cdot \frac{1}{6}", r"-\frac{1}{3} + \frac{1}{6}", LINE),
     ("03 derive-variance", r"$(x_{j} - \mu)^{2} = x", "$x", ALONE),
 ]  # fmt: skip
 
