@@ -214,6 +214,9 @@ ATTENTION = {
     "a token may see itself; mask only what comes after it.": lambda v: masked(
         v.cap_of(v.logits), 0
     ).softmax(-1),
+    "the mask begins one diagonal too late: row i still sees column i + 1.": lambda v: masked(
+        v.cap_of(v.logits), 2
+    ).softmax(-1),
     "masked after the softmax: the rows no longer sum to 1.": lambda v: (
         v.cap_of(v.logits).softmax(-1).tril()
     ),
@@ -292,6 +295,9 @@ def qk_clip(student: Callable) -> None:
     slips = {message: _clip(wrong) for message, wrong in CLIPS.items()}
     names = ("the new query", "the new key")
     calls(student, both_clipped, *cases, slips=slips, what=names)
+    below = [{**case, "largest": case["largest"] - 9.5} for case in cases]
+    negative = {message: _clip(wrong) for message, wrong in BELOW_ZERO.items()}
+    calls(student, both_clipped, *below, slips=negative, what=names)
 
 
 # as many heads as numbers of a head, so that factors on the wrong axis are a slip with a name
@@ -305,7 +311,7 @@ def _clip(factors: Callable) -> Callable:
     def clipped(query: Tensor, key: Tensor, largest: Tensor, tau: float) -> tuple[Tensor, Tensor]:
         v = SimpleNamespace(query=query, key=key, largest=largest, tau=tau)
         v.free = tau / largest[:, None, None]
-        v.gamma = v.free.clamp(max=1)
+        v.gamma = tau / largest[:, None, None].clamp(min=tau)  # 1 also where largest is below 0
         v.root = v.gamma.sqrt()
         of_query, of_key = factors(v)
         return of_query * query, of_key * key
@@ -314,6 +320,13 @@ def _clip(factors: Callable) -> Callable:
 
 
 both_clipped = _clip(lambda v: (v.root, v.root))  # in the reader's place until that is right
+BELOW_ZERO = {
+    "a head with a negative m is not above tau and keeps its matrices; "
+    "tau / m is negative there, and its root is NaN.": lambda v: (
+        v.free.clamp(max=1).sqrt(),
+        v.free.clamp(max=1).sqrt(),
+    ),
+}
 CLIPS = {
     "nothing is clipped; heads above tau get smaller matrices.": lambda v: (1.0, 1.0),
     "both factors count: together they shrink the logit too much; "

@@ -116,6 +116,7 @@ ATTENTIONS = {  # of the products, the cap, and the root of the width
         lambda raw, c, r: masked(cap_of(raw / r, c), 0).softmax(-1),
         "may see itself",
     ),
+    "masked too late": (lambda raw, c, r: masked(cap_of(raw / r, c), 2).softmax(-1), "too late"),
     "masked last": (lambda raw, c, r: cap_of(raw / r, c).softmax(-1).tril(), "no longer sum"),
     "masked with 0": (lambda raw, c, r: cap_of(raw / r, c).tril().softmax(-1), "exp(0)"),
     "upside down": (lambda raw, c, r: masked(cap_of(raw / r, c).T).T.softmax(-1), "upside down"),
@@ -245,7 +246,7 @@ def test_a_bound_may_be_a_tensor():
 
 
 def roots(largest, tau):
-    return (tau / largest).clamp(max=1).sqrt()[:, None, None]
+    return (tau / largest.clamp(min=tau)).sqrt()[:, None, None]
 
 
 def head_by_head(query, key, largest, tau):
@@ -300,13 +301,25 @@ CLIPS = {
         "the new query comes first",
     ),
     "twice tau": (lambda q, k, m, tau: head_by_head(q, k, m, 2 * tau), "off by"),
+    "NaN below 0": (
+        both(lambda m, tau: on_heads((tau / m).clamp(max=1).sqrt())),
+        "negative m is not above tau",
+    ),
     "one matrix": (lambda q, k, m, tau: roots(m, tau) * q, "[x]"),
 }
 test_a_wrong_clip_is_named = wrong_answers_are_named({check.qk_clip: CLIPS})
 
 
-def test_a_clip_may_be_written_head_by_head():
+def test_a_clip_may_be_written_otherwise():
     assert check.qk_clip(head_by_head).startswith("[ok]")
+    clamped = both(lambda m, tau: roots(m, tau))
+    assert check.qk_clip(clamped).startswith("[ok]")
+
+
+def test_the_function_that_stands_in_has_no_nan_below_zero():
+    query, key = draw(2, 3, 3), draw(2, 3, 3, seed=1)
+    new_query, new_key = check.both_clipped(query, key, torch.tensor([-1.0, -30.0]), 10.0)
+    assert torch.equal(new_query, query) and torch.equal(new_key, key)
 
 
 def test_a_clip_does_not_write_into_the_weights_of_the_caller():

@@ -182,7 +182,7 @@ def softmax_jacobian(draw):
 def softmax(draw):
     x, dp = draw(D), draw(D)
     (dx,) = gradients.softmax_backward(dp, x)
-    return {"p": x.softmax(0), "dL_dp": dp, "dL_dx": dx, "D": D}
+    return {"p": x.softmax(0), "dL_dp": dp, "dL_dx": dx, "K": D}
 
 
 @bind("EQ-DYT-JACOBIAN")

@@ -296,7 +296,7 @@ def batch_of_samples(draw):
     return {"x": x, "mu": mu, "d": d, "e": d.mean(0), "sigma": sigma} | fixed
 
 
-@lines("05a attention-derive", "05a ex1", "solutions/05a ex1")
+@lines("05a attention-derive", "solutions/05a ex1")
 def query_and_key(draw):
     """A query is one of three numbers, a key one of four, independently."""
     q, k = (values.flatten() for values in torch.meshgrid(draw(3), draw(4), indexing="ij"))
@@ -304,13 +304,6 @@ def query_and_key(draw):
     moments |= {"sigma_q": q.std(correction=0), "sigma_k": k.std(correction=0)}
     variance = {"E()": average, "Var()": lambda v: v.var(correction=0)}
     return {"q": q, "k": k} | moments | variance
-
-
-@lines("05a derive-softmax")
-def softmax_bounds(draw):
-    z, x = draw(2, D)
-    jacobian = torch.autograd.functional.jacobian(lambda v: v.softmax(0), x)
-    return {"z": z, "p": x.softmax(0), "J": jacobian, "u": z.min(), "w": z.max()}
 
 
 @lines("02a stream-derive")
@@ -436,7 +429,7 @@ def leaky_variance(draw):
 def softmax(draw):
     x, dp = leaf(draw(D)), draw(D)
     p = x.softmax(0)
-    return {"x": x, "p": p, "S": x.exp().sum(), "L": (p * dp).sum(), "D": D}
+    return {"x": x, "p": p, "S": x.exp().sum(), "L": (p * dp).sum(), "K": D}
 
 
 # Matrices

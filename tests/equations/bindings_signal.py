@@ -215,7 +215,7 @@ def logit_variance(draw):
 @bind("EQ-ENTROPY")
 def entropy(draw):
     cases = [draw(D), number([0.3] * D)]
-    return [{"p": x.softmax(-1), "H": measures.softmax_entropy(x), "D": D} for x in cases]
+    return [{"p": x.softmax(-1), "H": measures.softmax_entropy(x), "K": D} for x in cases]
 
 
 @bind("EQ-SOFTMAX-BOUND")
