@@ -10,7 +10,6 @@ from normcourse.training.streams import MIXINGS
 
 SEEDS = [0, 1, 2, 3, 4]
 TEN = list(range(10))  # the capstone's: its verdicts are close
-TWENTY = list(range(20))  # what a lesson asks its readers to remember
 FEW = [0, 1, 2]  # the sweeps' seeds: the same as the first final runs'
 EVERYWHERE = [
     "none",
@@ -500,44 +499,6 @@ for name, train, rates in (
         seeds=[],
         slopes={"line": [0.1]},
     )
-
-# Lesson 03: the halves of LayerNorm where a ReLU writes to the stream or a Linear layer, at two
-# sizes of the weights; and the offset. Most again narrower, wider, and for longer.
-HALVES = ["layer_norm", "rms_norm", "centring", "none"]
-WRITERS = {
-    "relu": ({"build": "mlp", "depth": 21, "shortcut": True}, 100),
-    "linear": ({"build": "residual_mlp", "depth": 10, "width": 64, "placement": "pre"}, 60),
-}
-OFTEN = {"optimizer": "sgd", "batch_size": 32, "warmup": 0, "evaluate_every": 20}
-HALVES_RATES = [1e-5, 1e-4, 3e-4, 1e-3, 1e-2, 1e-1, 3e-1]
-SMALL_RATES = [1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]  # whatever is not re-scaled bears larger ones
-LARGE_RATES = [1e-4, 3e-4, 1e-3, 3e-2, 1e-1, 3e-1, 0.5, 1.0]  # the best ones lie within
-
-
-def halves(
-    norms: list[str], model: dict, steps: int, rates: list[float], seeds: list[int] = SEEDS
-) -> Grid:
-    return grid(norms, model, ADAM | OFTEN | {"steps": steps}, rates=rates, seeds=seeds)
-
-
-def in_variations(name: str, norms: list[str], model: dict, steps: int, rates: list[float]) -> None:
-    """The grid of this name with half and twice the width, and with four times the steps."""
-    GRIDS[f"{name}_narrow"] = halves(norms, model | {"width": 32}, steps, rates)
-    GRIDS[f"{name}_wide"] = halves(norms, model | {"width": 128}, steps, rates)
-    GRIDS[f"{name}_long"] = halves(norms, model, 4 * steps, rates)
-
-
-for writer, (model, steps) in WRITERS.items():
-    for size, start in (("small", "torch"), ("large", "he")):
-        name = f"halves_{writer}_{size}"
-        rates = [*HALVES_RATES, 3e-5, 3e-2, 1.0]
-        GRIDS[name] = halves(HALVES, model | {"start": start}, steps, rates, TWENTY)
-    varied_rates = LARGE_RATES if writer == "relu" else HALVES_RATES
-    in_variations(name, HALVES[:3], model | {"start": "he"}, steps, varied_rates)
-relu, relu_steps = WRITERS["relu"]
-in_variations("halves_relu_small", HALVES, relu | {"start": "torch"}, relu_steps, SMALL_RATES)
-shifted = WRITERS["linear"][0] | {"start": "he", "offset": 0.05}
-in_variations("halves_offset", HALVES[:2], shifted, 60, [*HALVES_RATES, 0.5, 1.0])
 
 # Lesson 05: Transformers learn with RMSNorm, and then something else stands in its place
 EACH_SWAP = Sweep(["rms_norm"], list(range(len(training.SWAPS))), SEEDS)

@@ -66,7 +66,44 @@ def variance_left(answer) -> None:
     expect(answer, right, slips, what="the variance", rtol=0.015)  # two digits will do
 
 
-@exercise("Exercise 3 (fold the centring)")
+READERS_SUM = 21
+
+
+@exercise(
+    "Exercise 3 (a mean meets a reader)",
+    f"mean {MEAN} and variance {VARIANCE}",
+    f"the sum {READERS_SUM}",
+    r"\varepsilon = 0",
+)
+def part_of_the_mean(answer) -> None:
+    """What a row's mean brings to a reader's output behind RMSNorm, eps = 0.
+
+    [EQ-RMS] [EQ-RMS-MOMENTS]
+    """
+    product = MEAN * READERS_SUM
+    slips = {
+        "42 is what the mean brings without a norm: RMSNorm divides it, too.": 42.0,
+        "0 is what is left behind LayerNorm; RMSNorm leaves the mean in the row.": 0.0,
+        "42/√5 divides by the deviation; RMSNorm divides by the RMS.": 42 / math.sqrt(5),
+        "42/9 divides by the mean square; RMSNorm divides by its root.": 42 / 9,
+        "42/5 divides by the variance; RMSNorm divides by the RMS.": 42 / 5,
+        "42/√7 adds the mean, not its square: the mean square is variance plus SQUARED mean.": (
+            42 / math.sqrt(7)
+        ),
+        "28/3 takes the mean's share; what meets the reader is the mean over the RMS.": 28 / 3,
+        "2/3 is the mean behind RMSNorm; it is multiplied by the reader's sum.": 2 / 3,
+        "7 is the sum over the RMS; the mean is a factor, too.": 7.0,
+        "6 is the mean times the RMS; divide by the RMS, and multiply by the reader's sum.": 6.0,
+        "126 multiplies by the RMS; RMSNorm divides by it.": 126.0,
+        "21 is the reader's sum; what meets it is the mean behind RMSNorm.": 21.0,
+        "35/3 takes the variance's part of the mean square; asked for is the mean's part.": 35 / 3,
+        "7√5 takes the deviation; asked for is the mean's part.": 7 * math.sqrt(5),
+    }
+    rms = math.sqrt(VARIANCE + MEAN**2)
+    expect(answer, product / rms, slips, what="the part", rtol=0.015)  # two digits will do
+
+
+@exercise("Exercise 4 (fold the centring)")
 def fold_centring(student) -> None:
     """student(weight, bias) -> the same for the layer that writes the centred row.
 
@@ -94,14 +131,14 @@ def fold_centring(student) -> None:
             expect(got_bias, bias - bias.mean(), slips, "the bias")
 
 
-@exercise("Exercise 4 (convert a network)", "Return a new list")
+@exercise("Exercise 5 (convert a network)", "Return a new list")
 def convert(student) -> None:
     """student(weights) -> weights with which RMSNorm gives LayerNorm's logits.
 
     [EQ-RMS-FOLD]
     """
     with every_case():
-        for starts, blocks in ((2, 1), (3, 2)):
+        for starts, blocks in ((2, 1), (3, 2), (1, 10)):
             shapes = [(4, 6)] + blocks * [(6, 6), (6, 6)] + [(6, 3)]
             weights = []
             for seed, shape in enumerate(shapes):
@@ -174,6 +211,11 @@ def _first_block(weights: list[Tensor]) -> list[Tensor]:
     return [*_right(weights)[:3], *weights[3:]]
 
 
+def _first_two_blocks(weights: list[Tensor]) -> list[Tensor]:
+    """Places that were counted by hand; a longer list has more writers."""
+    return [*_right(weights)[:5], *weights[5:]]
+
+
 def _grouped(weights: list[Tensor]) -> list[Tensor]:
     """All readers, then all writers."""
     first, *middle, head = _right(weights)
@@ -208,6 +250,7 @@ CONVERT_SLIPS: dict[str, Conversion] = {
         _without_last
     ),
     "each block writes, not the first one alone.": _first_block,
+    "each block writes, not the first two alone: the list may be longer.": _first_two_blocks,
     "that centres what the readers take in, behind the norm, which has measured the row with its "
     "mean: centre what is WRITTEN.": _changed(["reader", "head"], _minus_mean(-2)),
     "that centres what the blocks take in, behind the norm, and leaves the head out: "
@@ -303,7 +346,7 @@ def _layer_norm(h: Tensor) -> Tensor:
     return functional.layer_norm(h, h.shape[-1:], eps=1e-5)
 
 
-# Exercise 3
+# Exercise 4
 
 
 def _fold_slips(weight: Tensor, bias: Tensor) -> dict[str, Tensor]:

@@ -85,17 +85,6 @@ def _curve(
     return Contender(start, from_slope(0.5), from_slope=from_slope, last=last)
 
 
-class Centring(nn.Module):
-    """LayerNorm without its division: each row minus its mean. It learns nothing."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x - x.mean(-1, keepdim=True)
-
-
-def _centring(width: int) -> nn.Module:
-    return Centring()
-
-
 class FirstSize(nn.Module):
     """Divides by one number, the size of the first batch that it meets. It learns nothing."""
 
@@ -222,7 +211,6 @@ CONTENDERS = {
     ),
     # lesson 00: a constant in the place of the norm
     "first_size": Contender("the size of the first batch, kept; learns nothing", _first_size),
-    "centring": Contender("each row minus its mean, learns nothing", _centring),
     "group_norm": _group_norm,
     "weight_norm": Contender("g = ||v||: the same function as none", weights=True),
     "skip_init": Contender("no norm, each branch times a number from 0", skip_init=True),

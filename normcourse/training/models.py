@@ -85,7 +85,6 @@ def residual_mlp(
     skip_init: bool = False,
     fixup: bool = False,
     start: str = "he",
-    offset: float = 0.0,
     seed: int = 0,
 ) -> nn.Sequential:
     """A Linear layer, depth blocks around (Linear, ReLU, Linear), a head: (N, 64) -> (N, 10).
@@ -95,7 +94,6 @@ def residual_mlp(
 
     Args:
         normed: "branches" leaves out the norm before the head, "last" those of the blocks.
-        offset: added at the start to every weight of a Linear layer, but for the head's.
     """
     of_branch, of_head = _norms_at("residual_mlp", normed, norm)
     layers: list[nn.Module] = [nn.Linear(PIXELS, width)]
@@ -105,10 +103,6 @@ def residual_mlp(
         layers.append(Block(branch, of_branch, width, placement, skip_init=skip_init))
     layers.extend(_last(of_head, width, placement))
     net = _init(nn.Sequential(*layers, nn.Linear(width, CLASSES)), start, seed)
-    with torch.no_grad():
-        for layer in net[:-1].modules():
-            if isinstance(layer, nn.Linear):
-                layer.weight.add_(offset)
     return _scaled_for_fixup(net, depth) if fixup else net
 
 

@@ -208,6 +208,29 @@ def test_right_norms_are_accepted(answer):
     assert check.rms_norm(answer).startswith("[ok]")
 
 
+PARTS = {
+    42: "without a norm",
+    0: "behind LayerNorm",
+    42 / 5**0.5: "divides by the deviation",
+    14 / 3: "divides by its root",
+    7: "the mean is a factor, too",
+    2 / 3: "multiplied by the reader's sum",
+    9.3: "the mean's share",
+    13: "off by",
+}
+
+
+@pytest.mark.parametrize("answer, message", PARTS.items())
+def test_a_wrong_part_of_the_mean_is_named(answer, message):
+    verdict = check.part_of_the_mean(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+@pytest.mark.parametrize("answer", [14, 14.0, torch.tensor(14.0), 2 / 3 * 21, 13.9])
+def test_the_right_part_of_the_mean_is_accepted(answer):
+    assert check.part_of_the_mean(answer).startswith("[ok]")
+
+
 def centred_in_place(weight, bias):
     weight -= weight.mean(0)
     return weight, bias - bias.mean()
@@ -330,6 +353,10 @@ CONVERTED |= {
     "plus": (every_writer(lambda w: 2 * w - centred(w)), "you added the mean"),
     "a LayerNorm": (every_writer(lambda w: F.layer_norm(w, w.shape[-1:])), "divides them, too"),
     "an RMSNorm": (every_writer(lambda w: F.rms_norm(w, w.shape[-1:])), "RMSNorms already"),
+    "places 0, 2 and 4": (
+        lambda weights: [centred(w) if i in (0, 2, 4) else w for i, w in enumerate(weights)],
+        "the list may be longer",
+    ),
     "two axes": (every_writer(lambda w: centred(centred(w.mT).mT)), "over both axes"),
     "stops too early": (
         lambda weights: [*convert(weights)[:-2], weights[-2], weights[-1]],
