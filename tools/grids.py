@@ -1,7 +1,6 @@
 """The grids that tools/experiments.py trains: settings alone, as their records store them."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from normcourse import training
 from normcourse.training.models import NORMED
@@ -500,32 +499,9 @@ for name, train, rates in (
         slopes={"line": [0.1]},
     )
 
-# Lesson 05: Transformers learn with RMSNorm, and then something else stands in its place
-EACH_SWAP = Sweep(["rms_norm"], list(range(len(training.SWAPS))), SEEDS)
+# Lesson 06: trained with constants that stand still in the gradient, in the Transformers of 05
 READS_DIGITS = {"build": "transformer", "depth": 2, "width": 32}
 QUICK = ADAM | {"batch_size": 32, "steps": 80, "evaluate_every": 80}
-
-
-def swaps(rate: float = 1e-2, steps: int = 80, **model: int) -> Grid:
-    found = grid(
-        ["rms_norm"],
-        READS_DIGITS | model,
-        QUICK | {"steps": steps},
-        rates=[rate],
-        tuning_seeds=(100,),
-    )
-    return replace(found, sweeps={training.SWAP: EACH_SWAP})
-
-
-GRIDS["swaps"] = swaps()
-GRIDS["swaps_long"] = swaps(steps=320)
-GRIDS["swaps_narrow"] = swaps(width=16)
-GRIDS["swaps_wide"] = swaps(width=64)
-GRIDS["swaps_deep"] = swaps(depth=4)
-for name, rate in (("lowest", 1e-3), ("low", 3e-3), ("high", 3e-2), ("highest", 1e-1)):
-    GRIDS[f"swaps_{name}"] = swaps(rate)
-
-# Lesson 06: trained with constants that stand still in the gradient, in the Transformers of 05
 STILL_RATES = [3e-3, 5e-3, 1e-2, 2e-2, 3e-2, 5e-2]
 STILL_LONG_RATES = [1e-3, 2e-3, 3e-3, 5e-3, 1e-2, 2e-2]  # longer training takes smaller ones
 

@@ -1,8 +1,10 @@
-"""Checks of lesson 05: one norm exchanged, a gain for a slope, the separated equation, an error.
+"""Checks of lesson 05: one norm exchanged, a gain for a slope, the separated equation, a curve.
 
 Tables map what a check says to the wrong answer that earns it; v holds the values of one call.
 """
 
+import copy
+import functools
 import math
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -11,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from normcourse import draw, training
-from normcourse.checks.probes import calls, unshared
+from normcourse.checks.probes import call, calls, unshared
 from normcourse.checks.values import describe, is_expression
 from normcourse.checks.verdict import Slip, exercise, expect
+from normcourse.training import swaps
 from normlib import layers
 
 PICTURES = 100  # training pictures; a norm's rows are those that it reads from them
@@ -52,7 +55,10 @@ def only(student: Callable) -> None:
         if stands != [i]:
             raise Slip(f"for i = {i}: {_wrong_place(stands, i, listed)}")
         unshared(net, got)
-        given = got.get_submodule(names[i]).rows
+        stand_in = got.get_submodule(names[i])
+        if stand_in.norm in list(net.modules()):
+            raise Slip("new got a norm of the net, not of the copy; the two share their weights.")
+        given = stand_in.rows
         assert isinstance(given, Tensor)
         _right_rows(given, read, i, list(rows_of)[i])
         if _shares_a_picture(given, tested[i]):
@@ -119,8 +125,12 @@ class _StandIn(nn.Module):
             raise Slip(f"new(norm, rows) got {describe(norm)} as its norm, expected an RMSNorm.")
         if not isinstance(rows, Tensor):
             raise Slip(f"new(norm, rows) got {describe(rows)} as its rows; take read[norm].")
-        self.norm = norm
+        self.kept = (norm,)  # no child: who walks through net.modules() would walk for ever
         self.rows = rows
+
+    @property
+    def norm(self) -> nn.Module:
+        return self.kept[0]
 
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(x)
@@ -175,7 +185,7 @@ def _rows_of_training(rows: Tensor, trained: Tensor) -> None:
         nearest = torch.cdist(part, trained, compute_mode=exact).amin(1)
         if not (nearest < 1e-5).all():
             raise Slip("new got rows that the norm does not read; give it read[norm] as it is.")
-    if len(rows) < PICTURES * tokens:
+    if len(rows) != PICTURES * tokens:
         raise Slip(f"new got {len(rows)} rows; it needs all rows of {PICTURES} training pictures.")
 
 
@@ -192,6 +202,7 @@ def gain_for(student: Callable) -> None:
     cases = [
         {"weight": draw(16, seed=2), "rho": 3.0, "alpha": 0.7},
         {"weight": draw(9, seed=3), "rho": 0.4, "alpha": 0.2},
+        {"weight": draw(5, seed=4), "rho": 1.3, "alpha": -0.6},
     ]
     calls(student, norms_gain, *cases, slips=GAINS)
 
@@ -252,6 +263,9 @@ GAINS = {
         "a minus too many: the slope has the sign of the weight.": (
             lambda v: -v.weight / (v.rho * v.alpha)
         ),
+        "the sign of alpha is lost: alpha is learned, and may be negative.": (
+            lambda v: v.weight / (v.rho * abs(v.alpha))
+        ),
         "alpha enters once, not squared.": lambda v: v.weight / (v.rho * v.alpha**2),
         "rho is a root already; no further root.": (lambda v: v.weight / (v.rho**0.5 * v.alpha)),
         "rho enters once, not squared.": lambda v: v.weight / (v.rho**2 * v.alpha),
@@ -291,6 +305,8 @@ def integration(integral) -> None:
         "G: artanh(y) ends at y = 1, and G at y = 8; artanh takes y/8.": 8 * sympy.atanh(y),
     }
     if is_expression(integral):
+        if integral.has(sympy.Integral):
+            raise Slip("G: an Integral is the question; split g into two fractions, on paper.")
         at_zero = integral.subs([(symbol, 0) for symbol in integral.free_symbols])
         if at_zero.is_number and at_zero.is_finite and abs(complex(at_zero)) > 1e-9:
             slips["G(0) is not 0: subtract the constant, then y = 0 lies at x = 0."] = (
@@ -374,123 +390,133 @@ def _integral_slips(log: Callable, y, want) -> dict:
     }
 
 
-@exercise("Exercise 4 (the error of a curve)")
-def error_of(student: Callable) -> None:
-    """student(curve, y) -> (error, gain): |gain curve - y| / |y| with the best gain, and the gain.
-
-    [EQ-RELATIVE-ERROR]
-    """
-    cases = [_values_of_a_curve(6, 5), _values_of_a_curve(9, 4, seed=2)]
-    calls(student, error_with_gain, *cases, slips=CURVE_SLIPS, what=("error", "gain"))
+SPIKE = 100.0  # what one number of the first token becomes
+KEPT = 90  # percent of RMSNorm's digits without a spike
 
 
-def _values_of_a_curve(*shape: int, seed: int = 0) -> dict:
-    x = draw(*shape, seed=seed) + 0.2
-    noise = 0.3 * draw(*shape, seed=seed + 1)
-    return {"curve": torch.tanh(x), "y": 1.7 * x + noise}
+@exercise(
+    "Exercise 4 (a curve of your own)",
+    "of two other networks",
+    f"keep {KEPT}%",
+    f"a spike of {SPIKE:.0f}",
+)
+def mine(student: Callable) -> str:
+    """student(x, R) -> an element-wise function of x, no tanh, in the place of every RMSNorm."""
+    x = draw(3, 4, 32, seed=5)
+    y = call(student, x=x, R=1.7)
+    if not isinstance(y, Tensor) or y.shape != x.shape:
+        got = f"shape {tuple(y.shape)}" if isinstance(y, Tensor) else describe(y)
+        raise Slip(f"{got} came back, expected a tensor of the shape of x, {tuple(x.shape)}.")
+    if y.isnan().any():
+        raise Slip("NaN came back; x has negative numbers, too.")
+    one_by_one = torch.stack([call(student, x=number, R=1.7) for number in x[0, 0]])
+    if not torch.allclose(y[0, 0], one_by_one):
+        raise Slip("a number's output changes with the other numbers; it may depend on x and R.")
+    _no_tanh(student)
+    _falls_or_ignores_size(student)
+    nets = _other_networks()
+    names = sum(_right(net) for net in nets)
+    spiked = sum(_right(_with_spike(net)) for net in nets)
+    mine_nets = [_with_curve(net, student) for net in nets]
+    plain = sum(map(_right, mine_nets))
+    held = sum(_right(_with_spike(net)) for net in mine_nets)
+    counts = f"in the two networks {plain} right digits without a spike, {held} with it"
+    if min(plain, held) < KEPT / 100 * names:
+        raise Slip(f"{counts}; {KEPT}% of RMSNorm's {names} are wanted. {_what_it_does(student)}")
+    return f"{counts} (RMSNorm: {names} and {spiked})"
 
 
-def error_with_gain(curve: Tensor, y: Tensor) -> tuple[float, float]:
-    """The error with the best gain, and that gain; it stands in until the reader's is right."""
-    return _error_with((curve * y).sum() / curve.square().sum(), curve, y)
+def _no_tanh(student: Callable) -> None:
+    """Slip if the function is height * tanh(slope * x / height)."""
+    far, small = 1e6, 1e-6
+    points = torch.tensor([far / 10, far, small, 0.5, 1.0, 2.0, 4.0, 8.0])
+    farther_in, height, at_small, *between = call(student, x=points, R=1.0)
+    if farther_in < 0.99 * height:
+        return  # it has no bound
+    tanh = height * torch.tanh(at_small / small * points[3:] / height)
+    if not (tanh[0] > 0.999 * height) and torch.allclose(torch.stack(between), tanh, rtol=1e-3):
+        raise Slip("that is a tanh; take another curve (2 * sigmoid - 1 is a tanh, too).")
 
 
-def _error_with(gain: Tensor, curve: Tensor, y: Tensor) -> tuple[float, float]:
-    """The error with this gain."""
-    return ((gain * curve - y).norm() / y.norm()).item(), gain.item()
+def _slope(student: Callable, size: float) -> float:
+    below, above = call(student, x=torch.tensor([-1e-3, 1e-3]), R=size).tolist()
+    return (above - below) / 2e-3
 
 
-def _gain_slip_of(formula: Callable) -> Callable:
-    return lambda curve, y: _error_with(formula(curve, y), curve, y)
+def _falls_or_ignores_size(student: Callable) -> None:
+    at_0 = call(student, x=torch.zeros(1), R=1.0).item()
+    if abs(at_0) > 0.1:
+        raise Slip(f"at x = 0 your curve is {at_0:.2g}; the norm makes 0 of 0.")
+    at_1, at_2 = _slope(student, 1.0), _slope(student, 2.0)
+    if at_1 < 0:
+        raise Slip("your curve falls near 0, and the norm's line x / R rises.")
+    x = draw(50, seed=6)
+    if torch.equal(call(student, x=x, R=2.0), call(student, x=x, R=0.5)):
+        raise Slip("R is not used; near 0 the norm's line is x / R.")
+    if at_2 > 1.01 * at_1:
+        raise Slip("R is upside down: the larger R is, the flatter is the norm's line x / R.")
 
 
-def _error_slip(formula: Callable) -> Callable:
-    """The right gain; and this formula of gain * curve, of y and of the curve as the error."""
-
-    def wrong(curve: Tensor, y: Tensor) -> tuple[float, float]:
-        _, gain = error_with_gain(curve, y)
-        return formula(gain * curve, y, curve).item(), gain
-
-    return wrong
-
-
-def _centred_gain(curve: Tensor, y: Tensor) -> Tensor:
-    centred = curve - curve.mean()
-    return (centred * y).sum() / centred.square().sum()
+def _what_it_does(student: Callable) -> str:
+    """The first thing that is amiss: the slope at 0, or what becomes of the spike."""
+    slope = _slope(student, 1.0)
+    if not 0.8 < slope < 1.25:
+        return f"Near 0 your curve has {slope:.2g} times the slope of the norm's line, x / R."
+    at_spike = call(student, x=torch.tensor([SPIKE]), R=1.0).item()
+    if abs(at_spike) > 8:
+        return f"With R = 1 your curve makes {at_spike:.3g} of a spike of {SPIKE:.0f}."
+    at_one, at_two = call(student, x=torch.tensor([1.0, 2.0]), R=1.0).tolist()
+    return f"It bends too early: with R = 1 it makes {at_one:.2g} of 1, and {at_two:.2g} of 2."
 
 
-CURVE_SLIPS: dict[str, Callable] = {
-    "no gain: multiply the curve by the number that brings it nearest to y.": _gain_slip_of(
-        lambda curve, y: torch.ones(())
-    ),
-    "the sign of the gain is turned round: with that gain the curve runs away from y.": (
-        _gain_slip_of(lambda curve, y: -(curve * y).sum() / curve.square().sum())
-    ),
-    "the gain is half of the best one: the derivative of the squares has a 2 on both sides.": (
-        _gain_slip_of(lambda curve, y: (curve * y).sum() / curve.square().sum() / 2)
-    ),
-    "no mean is subtracted before the gain: sum of curve * y over the sum of curve^2.": (
-        _gain_slip_of(_centred_gain)
-    ),
-    "the gain is upside down: sum of curve * y over the sum of curve^2.": _gain_slip_of(
-        lambda curve, y: curve.square().sum() / (curve * y).sum()
-    ),
-    "below stands the sum of curve^2, not of y^2: the gain multiplies the curve.": _gain_slip_of(
-        lambda curve, y: (curve * y).sum() / y.square().sum()
-    ),
-    "that gain brings y nearest to the curve, turned round: least squares of gain * curve - y.": (
-        _gain_slip_of(lambda curve, y: y.square().sum() / (curve * y).sum())
-    ),
-    "equal lengths are not least squares: put the derivative by the gain to 0.": _gain_slip_of(
-        lambda curve, y: y.norm() / curve.norm()
-    ),
-    "a mean of y / curve is ruled by numbers near 0: least squares of gain * curve - y.": (
-        _gain_slip_of(lambda curve, y: (y / curve).mean())
-    ),
-    "one gain for all rows together, not the mean of the gains of the rows.": _gain_slip_of(
-        lambda curve, y: ((curve * y).sum(1) / curve.square().sum(1)).mean()
-    ),
-    "a median of y / curve is not least squares.": _gain_slip_of(
-        lambda curve, y: (y / curve).median()
-    ),
-    "equal standard deviations are not least squares: put the derivative by the gain to 0.": (
-        _gain_slip_of(lambda curve, y: y.std() / curve.std())
-    ),
-    "sums of the numbers are not least squares: multiply by the curve before you sum.": (
-        _gain_slip_of(lambda curve, y: y.sum() / curve.sum())
-    ),
-    "equal largest numbers are not least squares.": _gain_slip_of(
-        lambda curve, y: y.abs().max() / curve.abs().max()
-    ),
-    "the gain is right, and not in the error: the length of gain * curve - y.": _error_slip(
-        lambda best, y, curve: (curve - y).norm() / y.norm()
-    ),
-    "error: that is the length of a sum; the difference is gain * curve - y.": _error_slip(
-        lambda best, y, curve: (best + y).norm() / y.norm()
-    ),
-    "error: divide by the length of y, not of the curve.": _error_slip(
-        lambda best, y, curve: (best - y).norm() / best.norm()
-    ),
-    "error: divide by the length of y, not of the curve before its gain.": _error_slip(
-        lambda best, y, curve: (best - y).norm() / curve.norm()
-    ),
-    "error: the root is missing; lengths are asked for, not their squares.": _error_slip(
-        lambda best, y, curve: (best - y).square().sum() / y.square().sum()
-    ),
-    "error: that is the length of the difference; divide by the length of y.": _error_slip(
-        lambda best, y, curve: (best - y).norm()
-    ),
-    "error: that is a root mean square; divide by the one of y.": _error_slip(
-        lambda best, y, curve: (best - y).square().mean().sqrt()
-    ),
-    "error: a length is the root of the sum of squares, not the sum of the sizes.": _error_slip(
-        lambda best, y, curve: (best - y).abs().sum() / y.abs().sum()
-    ),
-    "error: a length is the root of the sum of squares, not the largest number.": _error_slip(
-        lambda best, y, curve: (best - y).abs().max() / y.abs().max()
-    ),
-    "error: one length of all rows together, not the mean over rows.": _error_slip(
-        lambda best, y, curve: ((best - y).norm(dim=1) / y.norm(dim=1)).mean()
-    ),
-    "the order is (error, gain).": lambda curve, y: error_with_gain(curve, y)[::-1],
-}
+@functools.cache
+def _other_networks() -> list[nn.Module]:
+    """Two networks as in the lesson, from other starts."""
+    nets = []
+    for seed in (5, 6):
+        norm = functools.partial(layers.RMSNorm, eps=1e-5)
+        net = training.transformer(norm, depth=2, width=32, seed=seed)
+        how = {"optimizer": "adam", "lr": 1e-2, "warmup": 10, "batch_size": 32}
+        with torch.enable_grad():
+            training.train(net, training.digits(), steps=80, seed=seed, **how)
+        nets.append(net)
+    return nets
+
+
+def _right(net: nn.Module) -> int:
+    data = training.digits()
+    return round(len(data.test_x) * training.accuracy(net, data.test_x, data.test_y))
+
+
+def _with_curve(net: nn.Module, student: Callable) -> nn.Module:
+    def new(norm: nn.Module, rows: Tensor) -> nn.Module:
+        return _Curve(student, norm, swaps.size(rows))
+
+    return training.swapped(net, training.digits().train_x[:PICTURES], new)
+
+
+class _Curve(nn.Module):
+    def __init__(self, student: Callable, norm: nn.Module, size: float) -> None:
+        super().__init__()
+        self.student = student
+        self.weight = norm.weight
+        self.size = size
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * call(self.student, x=x, R=self.size)
+
+
+def _with_spike(net: nn.Module) -> nn.Module:
+    """The net, in which one number of each picture's first token is SPIKE."""
+    copied = copy.deepcopy(net)
+    assert isinstance(copied, nn.Sequential)
+    copied.insert(3, _Spike())
+    return copied
+
+
+class _Spike(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.clone()
+        picture = torch.arange(len(x))
+        x[picture, 0, picture % x.shape[-1]] = SPIKE
+        return x

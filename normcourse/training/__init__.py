@@ -2,7 +2,7 @@
 
 The capstone's grid is built from the same parts: `trial` does one of its runs, `load_record` reads
 the rest. From the ground up: data, models -> decay, streams -> contenders, looks, stacked -> loop,
-records, swaps -> trials.
+swaps, records -> trials.
 """
 
 from normcourse.jsonfile import RecordError
@@ -20,7 +20,7 @@ from normcourse.training.models import (
     residual_mlp,
     transformer,
 )
-from normcourse.training.records import NUDGE, SWAP, load_record, nudged, plan, sweep, tuned
+from normcourse.training.records import NUDGE, load_record, nudged, plan, sweep, tuned
 from normcourse.training.stacked import (
     StackedLinear,
     stacked_accuracy,
@@ -28,7 +28,7 @@ from normcourse.training.stacked import (
     train_stacked,
 )
 from normcourse.training.streams import MixedBlock, doubly_stochastic, streams_mlp
-from normcourse.training.swaps import SWAPS, rows_read, swapped
+from normcourse.training.swaps import rows_read, swapped
 from normcourse.training.trials import all_runs, same_verdict, trial
 
 __all__ = [
@@ -37,8 +37,6 @@ __all__ = [
     "MODELS",
     "NUDGE",
     "OPTIMIZERS",
-    "SWAP",
-    "SWAPS",
     "WITHOUT_HEAD",
     "Attention",
     "Block",

@@ -11,7 +11,6 @@ from normcourse.jsonfile import RecordError
 from normcourse.training.contenders import CONTENDERS
 
 NUDGE = "nudge"  # the sweep that repeats runs from weights moved in their last place
-SWAP = "swap"  # the sweep that exchanges the norms after the training; the value counts SWAPS
 WINDOW = 10  # steps in one mean of the stored losses and gradient norms
 NUMBER = int | float
 

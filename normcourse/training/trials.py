@@ -13,8 +13,7 @@ from normcourse.training.contenders import CONTENDERS, build
 from normcourse.training.data import Data, digits
 from normcourse.training.looks import accuracy, by_depth, gradient_norm
 from normcourse.training.loop import Record, train
-from normcourse.training.records import NUDGE, SWAP, WINDOW, Cell, Grid, Run, Sizes, plan
-from normcourse.training.swaps import PICTURES, SWAPS, swapped
+from normcourse.training.records import NUDGE, WINDOW, Cell, Grid, Run, Sizes, plan
 
 PROBE = 256  # training samples that activations and gradients by depth are measured on
 GOAL = 0.9  # validation accuracy of the sources' convergence speed
@@ -60,9 +59,6 @@ def trial(grid: Grid, cell: Cell, data: Data | None = None) -> Run:
         decayed=CONTENDERS[cell.norm].decayed,
         **arguments.train,
     )
-    if cell.phase == SWAP and cell.value is not None:
-        name = list(SWAPS)[int(cell.value)]
-        model = swapped(model, data.train_x[:PICTURES], name)
     kept = _numbers(record, model, data)
     if cell.phase not in ("final", NUDGE):
         kept["validation"] = kept["validation"][-1:]
@@ -114,10 +110,7 @@ def _arguments(grid: Grid, cell: Cell) -> Arguments:
         model["depth"] = cell.value
     elif cell.phase == "batch_size":
         how["batch_size"] = cell.value
-    elif cell.phase not in (
-        NUDGE,
-        SWAP,
-    ):  # a sweep over slopes, or one that is tuned; None: its own
+    elif cell.phase != NUDGE:  # a sweep over slopes, or one that is tuned; None: its own
         slope = cell.value
     return Arguments(model, slope, how, dtype)
 

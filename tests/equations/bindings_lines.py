@@ -573,6 +573,15 @@ def size_of_a_row(draw):
     return {"x": x, "w": w, "D": D, "rho": rho, "y": w * x / rho}
 
 
+@lines("05 scale-why", r"lectures/05 Where the $\sqrt{D}$ goes")
+def derived_layer(draw):
+    """The derived curve times the norm's gain: a DyT."""
+    x, w = draw(D), draw(D)
+    size = positive(draw, 1)[0]
+    y = w * D**0.5 * (x / (size * D**0.5)).tanh()
+    return {"x": x, "w": w, "D": D, "R": size, "alpha": 1 / (size * D**0.5), "y": y}
+
+
 @lines("05 dyt-formula")
 def tanh(draw):
     x, w, b, alpha = draw(D), draw(D), draw(D), draw(1)[0]
