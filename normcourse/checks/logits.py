@@ -326,6 +326,10 @@ BELOW_ZERO = {
         v.free.clamp(max=1).sqrt(),
         v.free.clamp(max=1).sqrt(),
     ),
+    "a head with a negative m is not above tau and keeps its matrices; yours become 0.": lambda v: (
+        v.free.clamp(0, 1).sqrt(),
+        v.free.clamp(0, 1).sqrt(),
+    ),
 }
 CLIPS = {
     "nothing is clipped; heads above tau get smaller matrices.": lambda v: (1.0, 1.0),

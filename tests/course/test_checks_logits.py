@@ -305,6 +305,7 @@ CLIPS = {
         both(lambda m, tau: on_heads((tau / m).clamp(max=1).sqrt())),
         "negative m is not above tau",
     ),
+    "0 below 0": (both(lambda m, tau: on_heads((tau / m).clamp(0, 1).sqrt())), "become 0"),
     "one matrix": (lambda q, k, m, tau: roots(m, tau) * q, "[x]"),
 }
 test_a_wrong_clip_is_named = wrong_answers_are_named({check.qk_clip: CLIPS})
