@@ -284,4 +284,4 @@ def unit_vector(draw):
 @bind("EQ-SOFTMAX")
 def softmax(draw):
     x = draw(D)
-    return {"x": x, "p": x.softmax(0), "D": D}
+    return {"x": x, "p": x.softmax(0), "K": D}
