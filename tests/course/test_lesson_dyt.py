@@ -26,7 +26,6 @@ KINDS = {
     "rate 0.003": ({}, {"lr": 3e-3}, 5, [5, 4, 5, 5, 5, 5, 5]),
     "twice the depth": ({"depth": 4}, {}, 5, [0, 5, 4, 5, 5, 2, 5]),
     "rate 0.03": ({}, {"lr": 3e-2}, 5, [0, 3, 5, 5, 5, 4, 1]),
-    "rate 0.1": ({}, {"lr": 1e-1}, 5, [0, 1, 5, 5, 0, 0, 0]),
     "a quarter of the width": ({"width": 8}, {}, 5, [5, 3, 5, 5, 5, 0, 1]),
 }
 # digits that a line loses at most against the derived curve
