@@ -1,6 +1,7 @@
 """Checks of lesson 01: batch norm of a table and of images, backward, and for a batch of two."""
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,8 @@ from normcourse.checks.moments import (
     size,
     standardize,
 )
-from normcourse.checks.probes import calls, forbid, same_gradients, unchanged
+from normcourse.checks.probes import call, calls, forbid, same_gradients, unchanged
+from normcourse.checks.raised import one_line
 from normcourse.checks.values import as_number
 from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts
 from normcourse.training import digits, stacked_accuracy, stacked_mlp, train_stacked
@@ -42,6 +44,7 @@ COLUMN, COLUMN_EPS, GAIN, BIAS, NORMED = (2, 2, 8, 8), 16, 10, 1, (-5, -5, 7, 7)
     f"column {COLUMN}",
     rf"\varepsilon = {COLUMN_EPS}, the gain {GAIN} and the bias {BIAS}",
     f"it becomes {NORMED}",
+    "a mean of ten million",
 )
 def table(student) -> None:
     """student(x, gain, bias, eps) for x (samples, features) and gain, bias (features,).
@@ -56,13 +59,28 @@ def table(student) -> None:
     watched = forbid(student, *FINISHED)
     calls(watched, _table, *cases, slips=TABLE_SLIPS)
     same_gradients(student, _table, cases[0], slips=TABLE_GRADIENTS)
+    _stands_alone(student)
     far = cases[0] | {"x": cases[0]["x"] + FAR}
     _right_far_away(student(*far.values()), _table(**far))
 
 
+HIDDEN_RATE, FACTOR = 0.1, 2
+
+
 @exercise(
-    "Exercise 2 (batch norm, training and evaluation)",
-    "In training the two buffers are *new* tensors, in evaluation they come back as they came",
+    "Exercise 2 (which rate)",
+    f"learn by plain SGD at the rate {HIDDEN_RATE}",
+    f"start as ${FACTOR} W$",
+    "write down a number",
+)
+def rate_for_double(answer) -> None:
+    """The rate with which double weights stay double those that learn at 0.1."""
+    expect(answer, FACTOR**2 * HIDDEN_RATE, RATE_SLIPS, "the rate", rtol=1e-3)
+
+
+@exercise(
+    "Exercise 3 (batch norm, training and evaluation)",
+    "the two buffers are *new* tensors",
     "Change no input",
 )
 def forward(student) -> None:
@@ -88,14 +106,14 @@ WALKED, WALKED_EPS, ARRIVING = (2, 4, 6, 8, 10), 1, (27, 0, 0, 0, 0)
 
 
 @exercise(
-    "Exercise 3 (walk back with numbers)",
+    "Exercise 4 (walk back with numbers)",
     "missing on path 2",
     f"column {WALKED}",
     rf"\varepsilon = {WALKED_EPS}: the mean is 6, s = 3 and m = 5",
     f"g = {ARRIVING}",
     "each of the five inputs",
     "the three paths",
-    "a list of five numbers, to two decimals",
+    "a list of five numbers",
 )
 def walk_back(answer) -> None:
     """Five numbers: the gradient at the column WALKED, where ARRIVING comes to xhat."""
@@ -110,7 +128,7 @@ REACHED, TRAINED, RATE = 0.8, 400, 0.05
 
 
 @exercise(
-    "Exercise 4 (rescue the batch of two)",
+    "Exercise 5 (rescue the batch of two)",
     f"each of the five nets has to reach {REACHED}",
     f"after {TRAINED} steps at the rate {RATE}",
     "trained(layer, 0.05, batch_size=2, steps=400)",
@@ -142,20 +160,6 @@ def batch_of_two(settings) -> str:
     return f"the five nets reach {worst:.2f} to {reached.max():.2f}."
 
 
-HIDDEN_RATE, FACTOR = 0.1, 2
-
-
-@exercise(
-    "Exercise 5 (which rate)",
-    f"learn by plain SGD at the rate {HIDDEN_RATE}",
-    f"start as ${FACTOR} W$",
-    "write down a number",
-)
-def rate_for_double(answer) -> None:
-    """The rate with which double weights stay double those that learn at 0.1."""
-    expect(answer, FACTOR**2 * HIDDEN_RATE, RATE_SLIPS, "the rate", rtol=1e-3)
-
-
 # Exercise 1
 
 
@@ -166,6 +170,25 @@ def _table_case(samples: int, features: int, eps: float) -> dict:
         "bias": 1 + draw(features, seed=3),
         "eps": eps,
     }
+
+
+def _stands_alone(student) -> None:
+    """One sample is the mean of its column: its deviations are 0, and the bias is left."""
+    case = _table_case(1, 3, eps=0.5)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of var() of one number; we say what to do
+            got = call(student, **case)
+    except (Slip, NotImplementedError):
+        raise
+    except Exception as error:
+        raise Slip(f"a table of one sample: your code raised {one_line(error)}") from None
+    if isinstance(got, Tensor) and got.isnan().any():
+        raise Slip(
+            "a table of one sample becomes NaN: x.var(0) divides by m - 1, which is 0 then. "
+            "Divide by m (correction=0)."
+        )
+    expect(got, case["bias"][None], what="the output for a table of one sample")
 
 
 def _table(x, gain, bias, eps) -> Tensor:
@@ -212,6 +235,11 @@ TABLE_SLIPS |= {
     "that is one mean for the whole table; each column gets its own: reduce over axis 0.": (
         lambda x, gain, bias, eps: standardize(x, (0, 1), eps=eps) * gain + bias
     ),
+    "the variance is the whole table's; each column gets its own: reduce over axis 0.": (
+        lambda x, gain, bias, eps: (
+            (x - x.mean(0)) / (x.var(correction=0) + eps).sqrt() * gain + bias
+        )
+    ),
     "the signs are exchanged: subtract the mean from the number, not the number from the mean.": (
         lambda x, gain, bias, eps: bias - standardize(x, 0, eps=eps) * gain
     ),
@@ -249,6 +277,32 @@ TABLE_GRADIENTS = {
 
 
 # Exercise 2
+
+
+RATE_SLIPS = {
+    "twice the rate makes the step as long as the first net's, for the gradient is half as "
+    "large; the step has to be twice as long.": FACTOR * HIDDEN_RATE,
+    "at the same rate the step is HALF as long as the first net's, for the gradient is half as "
+    "large; it has to be twice as long.": HIDDEN_RATE,
+    "the other way round: with twice as large weights the gradient is smaller, so the rate has "
+    "to be larger.": HIDDEN_RATE / FACTOR,
+    "the factor 4 is right, and turned round: the gradient is half as large and the step has to "
+    "be twice as long, so the rate grows.": HIDDEN_RATE / FACTOR**2,
+    "that is a factor, and no rate of these nets.": float(FACTOR**2),
+    "that is one 2 too many: one for the gradient, one for the step.": FACTOR**3 * HIDDEN_RATE,
+    "that is one 2, and no rate: one 2 for the gradient, one for the step, times 0.1.": float(
+        FACTOR
+    ),
+    "those are two 2 too many: one for the gradient, one for the step.": FACTOR**4 * HIDDEN_RATE,
+    "the rate itself is not squared; what it is multiplied by may be.": (FACTOR * HIDDEN_RATE) ** 2,
+    "those are two 2 for the rate, which is then squared; it is not.": (
+        (FACTOR**2 * HIDDEN_RATE) ** 2
+    ),
+    "the factors are multiplied, not added to the rate.": FACTOR**2 + HIDDEN_RATE,
+}
+
+
+# Exercise 3
 
 
 def _inputs(*shape: int, seed: int = 1) -> tuple[Tensor, ...]:
@@ -302,7 +356,16 @@ def _check_training(student, inputs) -> None:
 
 def _axis_slips(x, w, b) -> dict[str, Tensor]:
     over_batch = (x - x.mean(0)) * torch.rsqrt(x.var(0, correction=0) + EPS)
+    over_columns = standardize(x, (0, 1, 2), eps=EPS)
+    of_images = x.var((2, 3), correction=0).mean(0)
     return {
+        "wrong axes: one mean per COLUMN of pixels; keep the channel, reduce over 0, 2 and 3.": (
+            over_columns * w.reshape(-1, 1, 1) + b.reshape(-1, 1, 1)
+        ),
+        "the variance is the mean of the images' own variances; "
+        "measure the squares round the channel's mean, over all images.": (
+            _normalized(x, x.mean(CHANNEL), of_images, w, b)
+        ),
         "wrong axes: one mean per channel AND sample is InstanceNorm; "
         "reduce over the batch, too.": (functional.instance_norm(x, weight=w, bias=b, eps=EPS)),
         "wrong axes: one mean per channel and POSITION; reduce over batch, height and width.": (
@@ -346,7 +409,11 @@ def _running_var_slips(x: Tensor, old_var: Tensor) -> dict[str, Tensor]:
     by_positions = biased * positions / (positions - 1)
     rows = samples * x.shape[2]
     by_rows = biased * rows / (rows - 1)
+    by_all = biased * x.numel() / (x.numel() - 1)
     return {
+        "m counts the numbers of ONE channel, not all numbers of x.": (
+            torch.lerp(old_var, by_all, MOMENTUM)
+        ),
         "running_var is the batch's; (1 - momentum) of the old value stays in it.": unbiased,
         "running_var was not updated.": old_var,
         "running_var keeps the UNBIASED variance: multiply by m / (m - 1).": (
@@ -475,7 +542,7 @@ def _right_far_away(y: Tensor, want: Tensor) -> None:
         )
 
 
-# Exercise 3
+# Exercise 4
 
 
 def _five_numbers(answer) -> Tensor:
@@ -523,6 +590,16 @@ WALK_VALUES = {
     "that is g as it arrives; walk the three paths back to the inputs.": [27, 0, 0, 0, 0],
     "that is g without its mean; path 2 and the division by s are missing.": (
         [21.6, -5.4, -5.4, -5.4, -5.4]
+    ),
+    "path 1 reaches the first sample only: g is 0 at the others.": [4, 5.6, 7.2, 8.8, 10.4],
+    "path 2: x - mean stands in both of its derivatives; yours have x.": (
+        [6.4, -3.4, -4.2, -5, -5.8]
+    ),
+    "path 2: x - mean stands in both of its derivatives; at the variance yours has x.": (
+        [8.8, -1, -1.8, -2.6, -3.4]
+    ),
+    "path 2: x - mean stands in both of its derivatives; from the variance yours has x.": (
+        [8.8, 1.4, 3, 4.6, 6.2]
     ),
     "the other samples are moved as well: they share the mean and the variance.": [4, 0, 0, 0, 0],
 }
@@ -576,7 +653,7 @@ WALK_SLIPS: dict[str, dict[str, Any]] = {  # what is changed in the walk
 }
 
 
-# Exercise 4
+# Exercise 5
 
 
 class _Layer(torch.nn.Module):
@@ -619,29 +696,3 @@ def _advice(eps: float, momentum: float) -> str:
     if momentum > 0.1:
         return "The buffers hold the last few pairs alone: try a smaller momentum."
     return "The buffers still hold what they began with: try a momentum of 0.1."
-
-
-# Exercise 5
-
-
-RATE_SLIPS = {
-    "twice the rate makes the step as long as the first net's, for the gradient is half as "
-    "large; the step has to be twice as long.": FACTOR * HIDDEN_RATE,
-    "at the same rate the step is HALF as long as the first net's, for the gradient is half as "
-    "large; it has to be twice as long.": HIDDEN_RATE,
-    "the other way round: with twice as large weights the gradient is smaller, so the rate has "
-    "to be larger.": HIDDEN_RATE / FACTOR,
-    "the factor 4 is right, and turned round: the gradient is half as large and the step has to "
-    "be twice as long, so the rate grows.": HIDDEN_RATE / FACTOR**2,
-    "that is a factor, and no rate of these nets.": float(FACTOR**2),
-    "that is one 2 too many: one for the gradient, one for the step.": FACTOR**3 * HIDDEN_RATE,
-    "that is one 2, and no rate: one 2 for the gradient, one for the step, times 0.1.": float(
-        FACTOR
-    ),
-    "those are two 2 too many: one for the gradient, one for the step.": FACTOR**4 * HIDDEN_RATE,
-    "the rate itself is not squared; what it is multiplied by may be.": (FACTOR * HIDDEN_RATE) ** 2,
-    "those are two 2 for the rate, which is then squared; it is not.": (
-        (FACTOR**2 * HIDDEN_RATE) ** 2
-    ),
-    "the factors are multiplied, not added to the rate.": FACTOR**2 + HIDDEN_RATE,
-}

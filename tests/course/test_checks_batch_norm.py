@@ -40,7 +40,7 @@ def norm(
     root=False,
     correct_again=False,
 ):
-    """Exercise 2's layer; every argument that is not its default is a slip."""
+    """Exercise 3's layer; every argument that is not its default is a slip."""
 
     def layer(x, running_mean, running_var, weight, bias, training, momentum, eps):
         mean, var = x.mean(dims, keepdim=True), x.var(dims, correction=correction, keepdim=True)
@@ -110,6 +110,21 @@ def rows_as_m(x, running_mean, running_var, weight, bias, training, momentum, ep
     m = len(x) * x.shape[2]
     by_rows = x.detach().var(DIMS, correction=0) * m / (m - 1)
     return y, mean, torch.lerp(running_var, by_rows, momentum) if training else var
+
+
+def all_as_m(x, running_mean, running_var, weight, bias, training, momentum, eps):
+    y, mean, var = norm()(x, running_mean, running_var, weight, bias, training, momentum, eps)
+    m = x.numel()
+    by_all = x.detach().var(DIMS, correction=0) * m / (m - 1)
+    return y, mean, torch.lerp(running_var, by_all, momentum) if training else var
+
+
+def of_images(x, running_mean, running_var, weight, bias, training, momentum, eps):
+    _, *buffers = norm()(x, running_mean, running_var, weight, bias, training, momentum, eps)
+    mean = x.mean(DIMS) if training else running_mean
+    var = x.var((2, 3), correction=0).mean(0) if training else running_var
+    mean, var, w, b = channels(mean, var, weight, bias)
+    return (x - mean) / torch.sqrt(var + eps) * w + b, *buffers
 
 
 def var_replaced(x, running_mean, running_var, weight, bias, training, momentum, eps):
@@ -213,6 +228,9 @@ FORWARD = {
     "eps missing": (norm(eps_factor=0.0), "eps is not used"),
     "InstanceNorm": (norm(dims=(2, 3)), "InstanceNorm"),
     "over the batch alone": (norm(dims=(0,)), "per channel and POSITION"),
+    "over batch, channels and height": (norm(dims=(0, 1, 2)), "per COLUMN of pixels"),
+    "the images' own variances": (of_images, "the mean of the images' own variances"),
+    "m of all numbers": (all_as_m, "m counts the numbers of ONE channel"),
     "LayerNorm": (norm(dims=(1, 2, 3)), "per SAMPLE is LayerNorm"),
     "momentum reversed": (norm(reverse=True), "the momentum is reversed"),
     "evaluation statistics in training": (norm(train_stats="running"), "not the running ones"),
@@ -356,9 +374,28 @@ def by_four(of_the_mean):
     return layer
 
 
+def refuses_one_sample(x, gain, bias, eps):
+    if len(x) == 1:
+        raise ValueError("too few")
+    return table()(x, gain, bias, eps)
+
+
 TABLE = {
     "rows": (table(axis=1), "one mean for each ROW"),
     "whole table": (table(axis=(0, 1)), "one mean for the whole table"),
+    "whole table's variance": (
+        lambda x, gain, bias, eps: (
+            gain * (x - x.mean(0)) / (x.var(correction=0) + eps).sqrt() + bias
+        ),
+        "the variance is the whole table's",
+    ),
+    "one sample": (
+        lambda x, gain, bias, eps: (
+            gain * (x - x.mean(0)) / (x.var(0) * (len(x) - 1) / len(x) + eps).sqrt() + bias
+        ),
+        "a table of one sample becomes NaN",
+    ),
+    "one sample refused": (refuses_one_sample, "a table of one sample: your code raised"),
     "unbiased": (table(correction=1), "not by one less"),
     "eps outside": (table(outside=True), "eps belongs inside the root"),
     "eps missing": (table(used_eps=0.0), "eps is not used"),
@@ -448,6 +485,10 @@ WALK = {
     "no root": (walked(s=9), "s is the root of 9"),
     "not divided": ([12, -10.2, -5.4, -0.6, 4.2], "not divided by s"),
     "the first sample only": ([4, 0, 0, 0, 0], "are moved as well"),
+    "path 1 to all": ([4, 5.6, 7.2, 8.8, 10.4], "path 1 reaches the first sample only"),
+    "x twice": ([6.4, -3.4, -4.2, -5, -5.8], "yours have x."),
+    "x at the variance": ([8.8, -1, -1.8, -2.6, -3.4], "at the variance yours has x."),
+    "x from the variance": ([8.8, 1.4, 3, 4.6, 6.2], "from the variance yours has x."),
     "four numbers": ([4, -3.4, -1.8, -0.2], "you gave 4 of them"),
     "one decimal is exact, one wrong": ([4, -3.4, -1.8, -0.2, 1.5], "is off by"),
     "anything else": ([1, 2, 3, 4, 5], "is off by"),

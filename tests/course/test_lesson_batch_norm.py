@@ -19,8 +19,7 @@ KINDS = {
     "four times the steps": {"steps": 400},
     "other starts and batches": {"seed": 1},
 }
-LEARNS = 0.7
-REACHED = 0.75  # what the lesson calls learned
+HALF = 0.5  # what five nets that bear a rate read on average
 FAILS = 0.3
 CLEARLY = 0.1
 
@@ -51,33 +50,6 @@ class Norm(torch.nn.Module):
         return y.reshape(samples, nets, features).transpose(0, 1)
 
 
-class Part(Norm):
-    """Batch norm that subtracts alone or divides alone."""
-
-    def __init__(self, shape, subtract: bool) -> None:
-        super().__init__(shape)
-        self.subtract = subtract
-
-    def forward(self, x: Tensor) -> Tensor:
-        mean = self.mean.reshape(self.weight.shape)
-        var = self.var.reshape(self.weight.shape)
-        if self.training:
-            mean = x.mean(1, keepdim=True)
-            var = x.var(1, correction=0, keepdim=True)
-            self.mean = torch.lerp(self.mean, mean.detach().flatten(), 0.1)
-            self.var = torch.lerp(self.var, var.detach().flatten(), 0.1)
-        part = x - mean if self.subtract else x / torch.sqrt(var + self.eps)
-        return self.weight * part + self.bias
-
-
-def subtracting(shape):
-    return Part(shape, subtract=True)
-
-
-def dividing(shape):
-    return Part(shape, subtract=False)
-
-
 def mild(shape):
     return Norm(shape, eps=1.0)
 
@@ -100,89 +72,90 @@ def best_of(rates, data, norm, size, **kind) -> Tensor:
 
 
 @pytest.mark.parametrize("kind", each(KINDS))
-def test_at_the_rate_2_six_layers_learn_with_batch_norm_alone(data, kind):
+def test_six_layers_bear_the_rate_2_with_batch_norm_alone(data, kind):
     how = {"depth": 6} | KINDS[kind]
-    assert (accuracies(data, Norm, 64, 2.0, **how) > REACHED).all()
+    assert (accuracies(data, Norm, 64, 2.0, **how) > HALF).all()
     for pictures in (data, centred(data)):
         assert (accuracies(pictures, None, 64, 2.0, **how) < FAILS).all()
-
-
-def how_many_learn(data, norm, seeds, size=64, **how) -> int:
-    """How many of five nets a seed learn at the rate 2."""
-    read = [accuracies(data, norm, size, 2.0, seed=seed, **how) for seed in seeds]
-    return int((torch.cat(read) > REACHED).sum())
+    assert (accuracies(data, None, 64, 2.0, clip=0.3, **how) > HALF).all()
 
 
 @pytest.mark.slow
-def test_how_many_starts_learn_at_the_rate_2(data):
-    """39 of 40, then 0, 25, 0, 23 and 15 of 25 here; another CPU may count a few more or less."""
-    seeds = range(5)
-    assert how_many_learn(data, Norm, range(8), depth=6) >= 37
-    assert how_many_learn(data, None, seeds, depth=6) == 0
-    assert how_many_learn(data, None, seeds, depth=6, clip=0.3) == 25
-    assert how_many_learn(data, None, seeds, depth=6, clip=1.0) == 0
-    assert 21 <= how_many_learn(data, Norm, seeds, depth=6, size=32) <= 24
-    assert 11 <= how_many_learn(data, Norm, (0, 1, 2, 3, 21), depth=12) <= 19
-
-
-@pytest.mark.parametrize("kind", each(KINDS))
-def test_without_a_norm_six_layers_bear_the_rate_2_clipped_at_03_and_not_at_1(data, kind):
-    how = {"depth": 6} | KINDS[kind]
-    short = accuracies(data, None, 64, 2.0, clip=0.3, **how)
-    assert short.mean() > LEARNS
-    if kind == OWN:
-        assert (short > REACHED).all()
-    assert (accuracies(data, None, 64, 2.0, clip=1.0, **how) < REACHED).all()
-
-
-@pytest.mark.parametrize("kind", each(KINDS))
-def test_from_batches_of_16_six_layers_do_not_bear_the_rate_2(data, kind):
-    read = accuracies(data, Norm, 16, 2.0, **({"depth": 6} | KINDS[kind]))
-    assert read.mean() < REACHED
-    if kind == OWN:
-        assert (read < REACHED).all()
+def test_how_many_starts_bear_the_rate_2(data):
+    """20 of 20, 0 of 20, and 20 of 20 with a clipped gradient."""
+    for norm, clip, wanted in ((Norm, None, 20), (None, None, 0), (None, 0.3, 20)):
+        read = [accuracies(data, norm, 64, 2.0, depth=6, seed=s, clip=clip) for s in range(4)]
+        assert (torch.cat(read) > HALF).sum() == wanted
 
 
 def test_at_the_rate_8_six_layers_do_not_learn(data):
-    assert (accuracies(data, Norm, 64, 8.0, depth=6) < REACHED).all()
+    assert (accuracies(data, Norm, 64, 8.0, depth=6) < HALF).all()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", each([0, 1], quick=0))
-def test_20_layers_do_not_bear_the_rate_2(data, seed):
-    assert (accuracies(data, Norm, 64, 2.0, depth=20, seed=seed) < REACHED).all()
+@pytest.mark.parametrize(
+    "how", [{"seed": 0}, {"seed": 1}, {"seed": 2}, {"width": 16}, {"width": 64}]
+)
+def test_what_batch_norm_buys_is_time(data, how):
+    def best(norm, steps):
+        rates = (0.1, 0.2) if norm is None else (0.5, 1.0)
+        reads = [accuracies(data, norm, 64, rate, steps, depth=6, **how) for rate in rates]
+        return max(read.mean() for read in reads)
 
-
-@pytest.mark.parametrize("kind", each(KINDS))
-def test_one_layer_reads_as_much_from_centred_pictures(data, kind):
-    norm = accuracies(data, Norm, 64, 1.0, **KINDS[kind]).mean()
-    alone = accuracies(centred(data), None, 64, 1.0, **KINDS[kind]).mean()
-    none = accuracies(data, None, 64, 1.0, **KINDS[kind]).mean()
-    assert abs(norm - alone) < 0.02
-    assert none < alone
+    soon = best(Norm, 100) - best(None, 100)
+    late = best(Norm, 400) - best(None, 400)
+    assert soon > 0.03
+    assert 0 < late < soon / 2  # about a quarter here
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_half_of_batch_norm_bears_the_rate_2_in_six_layers(data, kind):
-    for part in (subtracting, dividing):
-        assert (accuracies(data, part, 64, 2.0, **({"depth": 6} | KINDS[kind])) < LEARNS).all()
+@pytest.mark.parametrize("seed", [0, 1])
+def test_with_adam_batch_norm_gains_little(data, seed):
+    def best(norm):
+        how = {"depth": 6, "seed": seed, "optimizer": "adam"}
+        return max(accuracies(data, norm, 64, rate, **how).mean() for rate in (0.003, 0.01, 0.03))
+
+    assert 0 < best(Norm) - best(None) < 0.06
 
 
-@pytest.mark.parametrize("width", each([16, 32, 64, 128], quick=16))
-def test_one_layer_of_16_features_or_more_bears_the_rate_4_with_batch_norm(data, width):
-    for seed, steps in ((0, 100), (1, 100), (0, 400)):
-        how = {"width": width, "seed": seed, "steps": steps}
-        assert accuracies(data, Norm, 64, 4.0, **how).mean() > 0.9
-        assert accuracies(centred(data), None, 64, 4.0, **how).mean() < 0.4
-        assert accuracies(centred(data), None, 64, 2.5, **how).mean() > 0.9
+def hidden_weights(nets) -> list[Tensor]:
+    *hidden, _ = [part.weight for part in nets if isinstance(part, training.StackedLinear)]
+    return hidden
 
 
-def test_with_8_features_one_layer_does_not_bear_4_nor_six_layers_2_with_batch_norm(data):
-    for seed in (0, 1):
-        how = {"width": 8, "seed": seed}
-        assert accuracies(data, Norm, 64, 4.0, **how).mean() < LEARNS
-        assert accuracies(data, Norm, 64, 2.0, depth=6, **how).mean() < REACHED
+def length(weight) -> Tensor:
+    return weight.detach().flatten(1).norm(dim=1)[:, None, None]
+
+
+def with_held_length(data, rate, width=32, steps=100, seed=0, depth=6) -> Tensor:
+    """The hidden weights learn at this rate, the rest at 0.5; their length is given back."""
+    nets = training.stacked_mlp(depth, Norm, width=width, seed=seed)
+    weights = hidden_weights(nets)
+    before = [length(weight) for weight in weights]
+
+    @torch.no_grad()
+    def give_back():
+        for weight, old in zip(weights, before, strict=True):
+            weight *= old / length(weight)
+
+    how = {"steps": steps, "seed": seed, "lr": 0.5, "hidden_lr": rate}
+    training.train_stacked(nets, data, after_step=give_back, **how)
+    return training.stacked_accuracy(nets, data)
+
+
+STARTS = {f"draw {seed}": {"seed": seed} for seed in (2, 3)}
+
+
+@pytest.mark.parametrize("kind", each(KINDS | STARTS))
+def test_hidden_weights_bear_the_rate_50_because_they_may_grow(data, kind):
+    how = (KINDS | STARTS)[kind]
+    free = accuracies(data, Norm, 64, 0.5, depth=6, hidden_lr=50.0, **how)
+    frozen = accuracies(data, Norm, 64, 0.5, depth=6, hidden_lr=0.0, **how)
+    assert (free - frozen > CLEARLY).all()
+    assert (with_held_length(data, 50.0, **how) < HALF).all()
+    assert (with_held_length(data, 5.0, **how) > HALF).all()
+    assert (accuracies(data, Norm, 64, 8.0, depth=6, hidden_lr=0.5, **how) < HALF).all()
+    assert (accuracies(data, None, 64, 0.1, depth=6, hidden_lr=2.0, **how) < HALF).all()
 
 
 @pytest.mark.parametrize("kind", each(KINDS))
@@ -199,32 +172,28 @@ def test_from_pairs_batch_norm_is_behind_and_a_large_eps_rescues_it(data, kind):
         assert means == pytest.approx([0.52, 0.78, 0.79], abs=0.03)
 
 
-@pytest.mark.parametrize("kind", each(KINDS))
-def test_frozen_hidden_weights_cost_less_than_batch_norm_of_pairs(data, kind):
-    rates = (0.05, 0.2)
-    none, usual = (best_of(rates, data, layer, 2, **KINDS[kind]).mean() for layer in (None, Norm))
-    frozen = best_of(rates, data, None, 2, **({"hidden_lr": 0.0} | KINDS[kind])).mean()
-    assert frozen - usual > CLEARLY
-    if kind != "half the width":  # there both steps are as long
-        assert frozen - usual > none - frozen
+class Mended(Norm):
+    """Batch norm's outputs, with the gradient of eps = 10 in training."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        usual = super().forward(x)
+        if not self.training:
+            return usual
+        mild = (x - x.mean(1, keepdim=True)) / torch.sqrt(x.var(1, False, keepdim=True) + 10.0)
+        xhat = ((usual - self.bias) / self.weight).detach()
+        return self.weight * (mild + (xhat - mild).detach()) + self.bias
 
 
-@pytest.mark.parametrize("kind", each(KINDS))
-def test_a_large_eps_rescues_what_the_hidden_weights_learn(data, kind):
-    rates = (0.05, 0.2)
-    fixed = {"hidden_lr": 0.0} | KINDS[kind]
-    usual, mildly = (best_of(rates, data, layer, 2, **fixed).mean() for layer in (Norm, mild))
-    learned = best_of(rates, data, mild, 2, **KINDS[kind]).mean()
-    assert learned - mildly > mildly - usual
-    assert learned - mildly > 0.05
-
-
-@pytest.mark.parametrize("depth", each([1, 6], quick=1))
-@pytest.mark.parametrize("kind", each(KINDS))
-def test_only_weights_in_front_of_batch_norm_have_a_brake(data, kind, depth):
-    how = {"depth": depth} | KINDS[kind]
-    assert (accuracies(data, Norm, 64, 0.5, hidden_lr=1000.0, **how) > REACHED).all()
-    assert (accuracies(data, Norm, 64, 8.0, hidden_lr=0.5, **how) < REACHED).all()
+@pytest.mark.parametrize("kind", each(KINDS | STARTS))
+def test_the_gradient_given_back_closes_much_of_the_gap_of_pairs(data, kind):
+    rates = (0.05, 0.1, 0.2, 0.5)
+    how = (KINDS | STARTS)[kind]
+    none, usual, mended = (
+        max(accuracies(data, layer, 2, rate, **how).mean() for rate in rates)
+        for layer in (None, Norm, Mended)
+    )
+    assert mended - usual > 0.4 * (none - usual)
+    assert none - usual > CLEARLY
 
 
 def lengths(nets) -> Tensor:

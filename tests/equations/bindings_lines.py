@@ -106,6 +106,7 @@ def squares_around_any_number(draw):
     return {"x": x, "mu": mu, "v": (x - mu).square().mean(), "m": D}
 
 
+@lines("lectures/01 Size becomes a rate")
 @lines("01 rate-derive")
 def one_step_of_longer_weights(draw):
     w, gradient = draw(2, D)
