@@ -499,31 +499,6 @@ for name, train, rates in (
         slopes={"line": [0.1]},
     )
 
-# Lesson 06: trained with constants that stand still in the gradient, in the Transformers of 05
-READS_DIGITS = {"build": "transformer", "depth": 2, "width": 32}
-QUICK = ADAM | {"batch_size": 32, "steps": 80, "evaluate_every": 80}
-STILL_RATES = [3e-3, 5e-3, 1e-2, 2e-2, 3e-2, 5e-2]
-STILL_LONG_RATES = [1e-3, 2e-3, 3e-3, 5e-3, 1e-2, 2e-2]  # longer training takes smaller ones
-
-
-def still(
-    rates: list[float] = STILL_RATES, steps: int = 80, starts: int = 20, **model: int
-) -> Grid:
-    return grid(
-        ["rms_norm", "rms_norm_still"],
-        READS_DIGITS | model,
-        QUICK | {"steps": steps, "evaluate_every": steps},
-        rates=rates,
-        seeds=list(range(starts)),
-    )
-
-
-GRIDS["still"] = still()
-GRIDS["still_narrow"] = still(width=16, starts=40)
-GRIDS["still_wide"] = still(width=64)
-GRIDS["still_long"] = still(STILL_LONG_RATES, steps=400)
-GRIDS["still_slow"] = still(STILL_RATES[:1])  # one rate for both, smaller than either chooses
-
 # Lesson 03b: which gains does weight decay pull? Norms on both sides of each branch, and a last one
 DECAY = [f"decay_{which}" for which in (*training.DECAYED, "offset")]
 BOTH_SIDES = {"build": "residual_mlp", "depth": 4, "width": 32, "placement": "sandwich"}

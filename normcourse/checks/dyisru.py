@@ -9,22 +9,27 @@ import torch
 from torch import Tensor
 
 from normcourse import draw
+from normcourse.checks.fair_comparison import two_samples
 from normcourse.checks.probes import call, calls, forbid
 from normcourse.checks.verdict import Slip, exercise, is_value
-from normlib import gradients
+from normlib import functional, gradients
+
+OUTLIER = 10  # exercise 4: times the root mean square of the others
+NO_BEND = 0.1  # the error of a straight line
 
 
 @exercise(
     "Exercise 1 (the exact c)",
     r"\varepsilon = 0",
     r"y_{i} = \sqrt{D} x_{i}/\sqrt{x_{i}^{2} + c_{i}}",
+    "A number may be 0",
 )
 def true_c(student) -> None:
     """student(x) -> (..., D), the sum of the squares of the others.
 
     [EQ-DYISRU-EXACT]
     """
-    cases = [{"x": draw(3, 4)}, {"x": draw(6, seed=1)}, {"x": 1 + draw(2, 3, 5)}]
+    cases = [{"x": _with_zero(3, 4)}, {"x": draw(6, seed=1)}, {"x": 1 + draw(2, 3, 5)}]
     with contextlib.suppress(RuntimeError):  # what does not broadcast is named in a square
         square = draw(4, 4, seed=2)
         lost = square.square().sum(-1) - square.square()
@@ -32,7 +37,20 @@ def true_c(student) -> None:
             raise Slip(
                 "a sum without keepdim=True loses its axis: each row's sum needs shape (..., 1)."
             )
+        _finite_at_zero(call(student, **cases[0]), cases[0]["x"], "c")
     calls(student, exact_c, *cases, slips=CONSTANTS, what="c")
+
+
+def _with_zero(*shape: int, seed: int = 0) -> Tensor:
+    x = draw(*shape, seed=seed)
+    x.view(-1)[1] = 0
+    return x
+
+
+def _finite_at_zero(got, x: Tensor, what: str) -> None:
+    """Raise Slip where a result is not a number at an x of 0."""
+    if isinstance(got, Tensor) and got.shape == x.shape and not got[x == 0].isfinite().all():
+        raise Slip(f"{what} is not a number where x is 0: you divide by x, or by y, there.")
 
 
 def exact_c(x: Tensor) -> Tensor:
@@ -65,6 +83,9 @@ CONSTANTS = {
     "that is the mean c of the row: each coordinate has its own.": lambda x: (
         exact_c(x).mean(-1, keepdim=True).expand_as(x)
     ),
+    "that is the first number's c in each place: each has its own.": lambda x: exact_c(x)[
+        ..., :1
+    ].expand_as(x),
     "the others are in the same row: sum over the last axis, not the first.": lambda x: (
         x.square().sum(0) - x.square()
     ),
@@ -112,7 +133,10 @@ CONSTANTS = {
 
 
 @exercise(
-    "Exercise 2 (backward, through log c)", r"y = \kappa x/\sqrt{x^{2} + c}", "log_c of shape (1,)"
+    "Exercise 2 (backward, through log c)",
+    r"y = \kappa x/\sqrt{x^{2} + c}",
+    "log_c of shape (1,)",
+    "may be 0",
 )
 def backward_log(student) -> None:
     """student(dy, x, log_c, scale) -> (dx, dlog_c), log_c of shape (1,).
@@ -120,7 +144,7 @@ def backward_log(student) -> None:
     [EQ-DYISRU-GRAD]
     """
     cases = [
-        _log_case(3, 4, log_c=0.7, scale=2.0),
+        _log_case(3, 4, log_c=0.7, scale=2.0) | {"x": _with_zero(3, 4, seed=1)},
         _log_case(6, log_c=0.2, scale=0.6),
         _log_case(2, 3, 5, log_c=-0.4, scale=1.5),
     ]
@@ -129,6 +153,9 @@ def backward_log(student) -> None:
         f"dlog_c: {text}": _with(dlog_c=wrong) for text, wrong in (DLOG | _multiplied()).items()
     }
     watched = forbid(student, "autograd", "normlib")
+    got = call(watched, **cases[0])
+    if isinstance(got, tuple | list) and got:
+        _finite_at_zero(got[0], cases[0]["x"], "dx")
     calls(watched, _with(), *cases, slips=slips, what=("dx", "dlog_c"))
 
 
@@ -214,6 +241,12 @@ DLOG = {
     "dy is missing under the sum.": lambda dy, x, c, s: (
         _sum(_by_c(torch.ones_like(dy), x, c, s)) * c
     ),
+    "log_c is one number: sum over the rows as well as over the features.": lambda dy, x, c, s: (
+        _by_c(dy, x, c, s) * c
+    ).sum(-1),
+    "log_c is one number: sum over the features as well as over the rows.": lambda dy, x, c, s: (
+        _by_c(dy, x, c, s) * c
+    ).sum(0),
     "log_c has shape (1,), and so has its gradient.": lambda dy, x, c, s: (
         _by_c(dy, x, c, s) * c
     ).sum(),
@@ -273,7 +306,12 @@ def _times(factors: list[Callable], dy: Tensor, x: Tensor, c: Tensor, scale: flo
 def whole(student) -> None:
     """student(x, d, c) -> the curve whose slope is the size of RMSNorm's whole column."""
     x = 20 * draw(7)
-    cases = [{"x": x, "d": 64, "c": 9.0}, {"x": 5 * draw(2, 3, seed=1), "d": 16, "c": 30.0}]
+    far = torch.tensor([0.0, -300.0, 130.0], dtype=torch.float64)
+    cases = [
+        {"x": x, "d": 64, "c": 9.0},
+        {"x": far, "d": 9, "c": 4.0},
+        {"x": 5 * draw(2, 3, seed=1), "d": 16, "c": 30.0},
+    ]
     if isinstance(got := call(student, x=x, d=64, c=9.0), Tensor) and got.shape == x.shape:
         away = got - as_large(x, 64, 9.0)
         if away.abs().min() > 1e-3 and away.std() < 1e-9:
@@ -332,6 +370,7 @@ WHOLES = {
         d**0.5 * torch.atan(x / d**0.5)
     ),
     "the sign is turned: the curve rises.": lambda x, d, c: -as_large(x, d, c),
+    "right where x > 0: the curve has the sign of x.": lambda x, d, c: as_large(x, d, c).abs(),
     "a factor 2/pi makes it end at sqrt(D), and its slope too small; the slope is given.": (
         lambda x, d, c: 2 / torch.pi * as_large(x, d, c)
     ),
@@ -358,5 +397,99 @@ WHOLES = {
     ),
     "that is x times the slope; the slope is not constant, so integrate it.": lambda x, d, c: (
         (d * c) ** 0.5 * x / (x.square() + c)
+    ),
+}
+
+
+@exercise("Exercise 4 (an outlier in every row, and no bend)", "ten times", f"at most {NO_BEND}")
+def my_rows(student) -> str:
+    """student(rows, width, seed) -> rows with an outlier each, of which a line is a near copy."""
+    worst = 0.0
+    for width, seed in ((16, 0), (16, 1), (9, 2)):
+        old, new = two_samples(student, width, seed)
+        for x in (old, new):
+            _has_outliers(x, width)
+        error = _error_of_line(old, new)
+        if error > NO_BEND:
+            raise Slip(_why_a_line_is_far(new, width, error))
+        worst = max(worst, error)
+    return f"the line's error is {worst:.2g} at most"
+
+
+def _has_outliers(x: Tensor, width: int) -> None:
+    """Raise Slip if a row has no number that is so many times as large as the others."""
+    largest = x.abs().amax(-1)
+    others = ((x.square().sum(-1) - largest.square()).clamp(min=0) / (width - 1)).sqrt()
+    short = largest < OUTLIER * others
+    if not short.any():
+        return
+    second = x.abs().topk(2).values[:, 1]
+    rest = (x.square().sum(-1) - largest.square() - second.square()).clamp(min=0)
+    second_is_large = second > OUTLIER / 2 * (rest / (width - 2)).sqrt()
+    if second_is_large.all():
+        raise Slip("each row has two large numbers: one number is to outweigh all others.")
+    raise Slip(
+        f"{int(short.sum())} of {len(x)} rows (width {width}) have no number that is {OUTLIER} "
+        "times as large as the root mean square of the others."
+    )
+
+
+def _error_of_line(old: Tensor, new: Tensor) -> float:
+    wanted = functional.rms_norm(old, old.shape[-1:], eps=0.0)
+    slope = (old * wanted).sum() / old.square().sum()
+    wanted = functional.rms_norm(new, new.shape[-1:], eps=0.0)
+    return float((slope * new - wanted).norm() / wanted.norm())
+
+
+def _why_a_line_is_far(x: Tensor, width: int, error: float) -> str:
+    rho = x.square().mean(-1).sqrt()
+    return (
+        f"each row has its outlier, but the line's error is {error:.2g} (width {width}): the "
+        f"largest row is {rho.max() / rho.min():.3g} times as large as the smallest. Give all rows "
+        "one size."
+    )
+
+
+@exercise("Exercise 5 (the c of a place)", r"rows of shape (N, D)", r"\varepsilon = 0")
+def c_of(student) -> None:
+    """student(rows) -> one number, the mean of all exact constants."""
+    cases = [{"rows": _with_zero(5, 4)}, {"rows": 3 * draw(7, 6, seed=1)}]
+    several = call(student, **cases[0])
+    if isinstance(several, Tensor) and several.ndim:
+        for message, wrong in SEVERAL.items():
+            if is_value(several, wrong(cases[0]["rows"])):
+                raise Slip(message)
+    calls(student, one_c, *cases, slips=PLACES, what="c")
+
+
+def one_c(rows: Tensor) -> float:
+    """The mean constant; it stands in for the reader's until that is right."""
+    return exact_c(rows).mean().item()
+
+
+SEVERAL = {
+    "each number has its c: take the mean of all of them.": exact_c,
+    "one number is asked: take the mean over the rows, too.": lambda rows: exact_c(rows).mean(-1),
+    "one number is asked: take the mean over the numbers of a row, too.": lambda rows: exact_c(
+        rows
+    ).mean(0),
+}
+PLACES = {
+    "the own square does not belong to a number's c.": lambda rows: _total(rows).mean(),
+    "that is the mean square; c is the sum over the others, not their mean.": lambda rows: (
+        rows.square().mean()
+    ),
+    "that is rho; c is a sum of squares.": lambda rows: rows.square().mean().sqrt(),
+    "that is the sum of all c: take their mean.": lambda rows: exact_c(rows).sum(),
+    "that is the middle c: take the mean.": lambda rows: exact_c(rows).median(),
+    "that is the root of c, the knee.": lambda rows: exact_c(rows).mean().sqrt(),
+    "that is the mean knee: take the mean of c, and no root.": lambda rows: (
+        exact_c(rows).sqrt().mean()
+    ),
+    "not divided by D: c is a sum over the others.": lambda rows: (
+        exact_c(rows).mean() / rows.shape[-1]
+    ),
+    "that is D, the start of the layer: compute c from the rows.": lambda rows: float(
+        rows.shape[-1]
     ),
 }

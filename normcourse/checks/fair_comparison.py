@@ -334,7 +334,7 @@ def _no_line(h: Tensor, y: Tensor) -> tuple[float, float]:
 def rows_for_dyt(student) -> None:
     """student(rows, width, seed) -> rows of which DyT is the nearer copy, compared fairly."""
     for width, seed in ((16, 0), (16, 1), (8, 2)):
-        old, new = _two_samples(student, width, seed)
+        old, new = two_samples(student, width, seed)
         outputs = [functional.rms_norm(x, (width,), eps=0.0) for x in (old, new)]
         of_dyt, of_dyisru, of_line = (
             _fair(curve, old, outputs[0], new, outputs[1], knee=knee, line=_line_or_constant)
@@ -360,7 +360,8 @@ def rows_for_dyt(student) -> None:
             raise Slip(f"DyT is nearer by {lead:.2f} % only (width {width}); {LEAD} % are asked.")
 
 
-def _two_samples(student: Callable, width: int, seed: int) -> list[Tensor]:
+def two_samples(student: Callable, width: int, seed: int) -> list[Tensor]:
+    """Rows of one seed, and rows of another; a Slip if they are no draws of this shape."""
     rows = 600
     found = []
     for a_seed in (seed, seed, seed + 90):

@@ -117,25 +117,6 @@ class OffsetRMSNorm(nn.Module):
         return self.norm(x) * (1 + self.weight)
 
 
-class StillRMSNorm(nn.Module):
-    """RMSNorm's outputs; in the gradient the sum of the others' squares stands still.
-
-    [EQ-DYISRU-EXACT]
-    """
-
-    def __init__(self, width: int, eps: float = 1e-5) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-        self.eps = eps
-
-    def forward(self, x: Tensor) -> Tensor:
-        width = x.shape[-1]
-        squares = x.square()
-        others = squares.sum(-1, keepdim=True) - squares  # (..., width)
-        c = others + width * self.eps
-        return self.weight * math.sqrt(width) * x / torch.sqrt(squares + c.detach())
-
-
 class OpenBatchNorm(layers.BatchNorm1d):
     """BatchNorm's outputs; at its inputs arrives the gradient that eps 10 would let through."""
 
@@ -192,7 +173,6 @@ CONTENDERS = {
     ),
     "layer_norm": _layer_norm,
     "rms_norm": Contender("eps 1e-5", _rms_rows),
-    "rms_norm_still": Contender("eps 1e-5, the others' squares stand still", StillRMSNorm),
     # lesson 03b: which gains decay pulls, beside the weights
     "decay_nothing": _decays("eps 1e-5, nothing decays", decayed="nothing"),
     "decay_matrices": _decays("eps 1e-5, no gain decays", decayed="matrices"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from normcourse import draw
 from normcourse.checks import dyisru as check
 from normlib import gradients
 from tests.course.solutions import wrong_answers_are_named
@@ -21,6 +22,11 @@ def others(x):
 
 def c_in_place(x):
     return total(x) - x.square_()
+
+
+def c_by_the_output(x):
+    y = x / x.square().mean(-1, keepdim=True).sqrt()
+    return x.shape[-1] * x**2 / y**2 - x**2
 
 
 CONSTANTS = {
@@ -43,6 +49,11 @@ CONSTANTS = {
     "mean c": (
         lambda x: others(x).mean(-1, keepdim=True).expand_as(x),
         "each coordinate has its own",
+    ),
+    "by the output": (c_by_the_output, "not a number where x is 0"),
+    "the first one's": (
+        lambda x: others(x)[..., :1].expand_as(x),
+        "the first number's c",
     ),
     "columns": (lambda x: x.square().sum(0) - x.square(), "not the first"),
     "root": (lambda x: others(x).sqrt(), "take none"),
@@ -139,6 +150,13 @@ def by_vjp(dy, x, log_c, scale):
 def by_normlib(dy, x, log_c, scale):
     dx, dc = gradients.dyisru_backward(dy, x, log_c.exp(), scale=scale)
     return dx, dc * log_c.exp()
+
+
+def by_y(dy, x, log_c, scale):
+    """y / x for the slope at 0: 0 / 0 where x is 0."""
+    y = scale * x * torch.rsqrt(x.square() + log_c.exp())
+    share = 1 - (y / scale) ** 2
+    return dy * y / x * share, (-dy * y * share / 2).sum()[None]
 
 
 BACKWARDS = {
@@ -243,6 +261,19 @@ BACKWARDS = {
         "the scale is missing",
     ),
     "no x": (backward(dlog=lambda *a: one(by_c(*a) / a[1]) * a[2]), "x is missing"),
+    "by y": (by_y, "dx is not a number where x is 0"),
+    "no slope at 0": (
+        backward(lambda dy, x, c, s: dy * s * c / (x**2 + c) ** 1.5 * x.sign() ** 2),
+        "dx is off by",
+    ),
+    "sum over features": (
+        backward(dlog=lambda *a: (by_c(*a) * a[2]).sum(-1)),
+        "sum over the rows as well",
+    ),
+    "sum over rows": (
+        backward(dlog=lambda *a: (by_c(*a) * a[2]).sum(0)),
+        "sum over the features as well",
+    ),
     "no axis": (backward(dlog=lambda *a: by_c(*a).sum() * a[2][0]), "has shape (1,)"),
     "dx alone": (lambda dy, x, log_c, s: dy, "expected a tuple"),
     "in place": (backward_in_place, "changed in place"),
@@ -311,6 +342,15 @@ WHOLES = {
     ),
     "x times the slope": (lambda x, d, c: x * (d * c) ** 0.5 / (x * x + c), "x times the slope"),
     "a constant": (lambda x, d, c: d**0.5 * torch.atan(x / c**0.5) + 1, "take its value there"),
+    "the size alone": (lambda x, d, c: d**0.5 * torch.atan(x / c**0.5).abs(), "right where x > 0"),
+    "acos": (
+        lambda x, d, c: d**0.5 * torch.acos((1 + x**2 / c) ** -0.5),
+        "right where x > 0",
+    ),
+    "flat beyond 50 knees": (
+        lambda x, d, c: d**0.5 * torch.atan((x / c**0.5).clamp(-50, 50)),
+        "the curve for x of shape (3,)",
+    ),
     "64 for D": (lambda x, d, c: 8 * torch.atan(x / c**0.5), "the curve for"),
     "in place": (lambda x, d, c: x.div_(c**0.5).atan() * d**0.5, "changed in place"),
 }
@@ -320,10 +360,89 @@ def test_the_curve_that_hands_back_the_whole_may_be_integrated_by_numbers():
     assert check.whole(integral_of_the_whole).startswith("[ok]")
 
 
+def one_outlier(rows, width, seed, value=30.0):
+    """The same outlier in each row, at a random place."""
+    x = draw(rows, width, seed=seed)
+    places = draw(rows, width, seed=seed + 300).argmax(-1, keepdim=True)
+    return x.scatter(1, places, value)
+
+
+def some_outliers(rows, width, seed):
+    x = draw(rows, width, seed=seed)
+    return torch.where(draw(rows, width, seed=seed + 700) > 2.33, 30 * x, x)
+
+
+def outliers_of_many_sizes(rows, width, seed):
+    x = draw(rows, width, seed=seed)
+    places = draw(rows, width, seed=seed + 300).argmax(-1, keepdim=True)
+    return x.scatter(1, places, 30 * (1 + draw(rows, 1, seed=seed + 1).abs()))
+
+
+def large_channel(rows, width, seed):
+    x = draw(rows, width, seed=seed)
+    x[:, 0] = 30 * x[:, 0]
+    return x
+
+
+def rows_of_many_sizes(rows, width, seed):
+    return one_outlier(rows, width, seed) * draw(rows, 1, seed=seed + 5).exp()
+
+
+def two_outliers(rows, width, seed):
+    x = draw(rows, width, seed=seed)
+    x[:, :2] = 30
+    return x
+
+
+def not_finite(rows, width, seed):
+    x = one_outlier(rows, width, seed)
+    x[0, 0] = torch.nan
+    return x
+
+
+ROWS = {
+    "normal": (lambda rows, width, seed: draw(rows, width, seed=seed), "no number that is 10"),
+    "some": (some_outliers, "no number that is 10"),
+    "too small": (partial(one_outlier, value=5.0), "no number that is 10"),
+    "a channel": (large_channel, "no number that is 10"),
+    "many sizes of outliers": (outliers_of_many_sizes, "Give all rows one size"),
+    "many sizes of rows": (rows_of_many_sizes, "Give all rows one size"),
+    "two": (two_outliers, "two large numbers"),
+    "turned": (lambda rows, width, seed: one_outlier(width, rows, seed), "rows and width"),
+    "one seed": (lambda rows, width, seed: one_outlier(rows, width, 0), "the same for every seed"),
+    "no seed": (lambda rows, width, seed: torch.rand(rows, width), "two calls with one seed"),
+    "not finite": (not_finite, "not finite"),
+    "none": (lambda rows, width, seed: None, "rows and width"),
+}
+
+
+def of_places(function):
+    return lambda rows: function(others(rows))
+
+
+PLACES = {
+    "all": (others, "the mean of all of them"),
+    "one a row": (of_places(lambda c: c.mean(-1)), "over the rows, too"),
+    "one a channel": (of_places(lambda c: c.mean(0)), "over the numbers of a row, too"),
+    "with its own": (lambda rows: total(rows).mean(), "own square does not belong"),
+    "mean square": (lambda rows: rows.square().mean(), "that is the mean square"),
+    "rho": (lambda rows: rows.square().mean().sqrt(), "that is rho"),
+    "sum": (of_places(torch.sum), "sum of all c"),
+    "middle": (of_places(torch.median), "the middle c"),
+    "knee": (of_places(lambda c: c.mean().sqrt()), "the knee"),
+    "mean knee": (of_places(lambda c: c.sqrt().mean()), "the mean knee"),
+    "over D": (lambda rows: others(rows).mean() / rows.shape[-1], "not divided by D:"),
+    "over D - 1": (lambda rows: others(rows).mean() / (rows.shape[-1] - 1), "not their mean"),
+    "the start": (lambda rows: rows.shape[-1], "the start of the layer"),
+}
+
+
 CASES = {
     check.true_c: CONSTANTS,
     check.backward_log: BACKWARDS,
     check.whole: WHOLES,
+    check.my_rows: ROWS,
+    check.c_of: PLACES,
 }
 
 
@@ -401,16 +520,51 @@ def by_chain(dy, x, log_c, scale):
     return [dx, dlog_c]
 
 
-def by_y(dy, x, log_c, scale):
-    y = scale * x * torch.rsqrt(x.square() + log_c.exp())
+def by_root(dy, x, log_c, scale):
+    root = torch.rsqrt(x.square() + log_c.exp())
+    y = scale * x * root
     share = 1 - (y / scale) ** 2  # c / (x^2 + c)
-    return dy * y / x * share, (-dy * y * share / 2).sum()[None]
+    return dy * scale * root * share, (-dy * y * share / 2).sum()[None]
 
 
 @pytest.mark.parametrize(
     "answer",
-    [backward(), by_chain, by_y, partial(by_y), torch.compile(by_chain, backend="eager")],
-    ids=["direct", "chain", "y", "partial", "compiled"],
+    [backward(), by_chain, by_root, partial(by_root), torch.compile(by_chain, backend="eager")],
+    ids=["direct", "chain", "root", "partial", "compiled"],
 )
 def test_any_form_of_the_backward_pass_will_do(answer):
     assert check.backward_log(answer).startswith("[ok]")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        one_outlier,
+        partial(one_outlier, value=-100.0),
+        partial(one_outlier, value=1e6),
+        lambda rows, width, seed: torch.cat(
+            [torch.full((rows, 1), 40.0), draw(rows, width - 1, seed=seed)], 1
+        ),
+        lambda rows, width, seed: torch.nn.functional.normalize(
+            rows_of_many_sizes(rows, width, seed)
+        ),
+    ],
+    ids=["30", "-100", "a million", "a channel", "rows of length 1"],
+)
+def test_rows_of_one_size_need_no_bend_whatever_their_outliers(rows):
+    assert check.my_rows(rows).startswith("[ok]")
+
+
+@pytest.mark.parametrize(
+    "constant",
+    [
+        lambda rows: others(rows).mean(),
+        lambda rows: float((rows.shape[-1] - 1) * rows.square().mean()),
+        lambda rows: np.mean(others(rows).numpy()),
+        lambda rows: others(rows).sum().item() / rows.numel(),
+        lambda rows: others(rows).mean(-1).mean().item(),
+    ],
+    ids=["tensor", "mean square", "numpy", "sum", "twice"],
+)
+def test_the_mean_constant_may_be_any_number(constant):
+    assert check.c_of(constant).startswith("[ok]")

@@ -160,16 +160,6 @@ def test_the_norms_of_lesson_02_change_nothing_but_the_gradient():
     torch.testing.assert_close(gradients["batch_norm_short"], shortened)
 
 
-def test_still_constants_leave_the_outputs_and_the_gradient_of_each_number_alone():
-    """The gradient is the told curve's: the diagonal of RMSNorm's Jacobian."""
-    row = draw(6)
-    norm, still = (training.CONTENDERS[name].rows(6) for name in ("rms_norm", "rms_norm_still"))
-    torch.testing.assert_close(still(row), norm(row))
-    jacobian = torch.func.jacrev(norm)(row)
-    wanted = torch.diag(jacobian.diagonal())
-    torch.testing.assert_close(torch.func.jacrev(still)(row), wanted)
-
-
 def test_derf_starts_as_published_or_with_the_slope_asked_for():
     """erf has slope 2 / sqrt(pi) at 0, so alpha 0.5 has 1 / sqrt(pi)."""
     contender = training.CONTENDERS["derf"]

@@ -30,7 +30,6 @@ SETTINGS = {
         r"y = \sqrt{D}": "a constant solution, or the place of one",
         r"y = -\sqrt{D}": "a constant solution, or the place of one",
     },
-    "06 derive-gradient": {r"c = \kappa^{2}": "where the layer starts"},
 }
 
 
