@@ -297,7 +297,7 @@ GRIDS["opening_smaller_deep"] = grid(  # a hundred layers have a right constant,
 # Lesson 02: lesson 00's net with shortcuts, two pictures a step; narrower, wider, and for longer
 DEEP = OPENING | {"shortcut": True}
 GRIDS["pairs_deep"] = grid(
-    ["none", "skip_init", "batch_norm", "batch_norm_eps_1", "layer_norm"],
+    ["none", "skip_init", "batch_norm", "layer_norm"],
     DEEP,
     ADAM | PAIRS,
     rates=[1e-4, 3e-4, 1e-3, 1e-2, 1e-1],
@@ -332,25 +332,23 @@ for depth in (3, 10):
         rates=[3e-3, 1e-2, 3e-2, 1e-1],
         nudged=nudge(["batch_norm"], count=3),
     )
-GRIDS["pairs_deep_eps"] = grid(
-    ["batch_norm_eps_10", "batch_norm_eps_100"], DEEP, ADAM | PAIRS, rates=[3e-2, 1e-1, 3e-1]
-)
+GRIDS["pairs_deep_eps"] = grid(["batch_norm_eps_10"], DEEP, ADAM | PAIRS, rates=[3e-2, 1e-1, 3e-1])
 GRIDS["pairs_deep_four"] = grid(
     ["batch_norm"], DEEP, ADAM | PAIRS | {"batch_size": 4}, rates=[1e-2, 3e-2, 1e-1]
 )
-# BatchNorm's outputs, and on the way back another gradient
-GRIDS["pairs_deep_back"] = grid(
-    ["batch_norm_short", "batch_norm_open"],
-    DEEP,
-    ADAM | PAIRS,
-    rates=[1e-2, 3e-2, 1e-1],
-    tuning_seeds=(100,),
-)
 GRIDS["pairs_deep_one"] = grid(
-    ["none", "skip_init", "layer_norm"],
+    ["none", "layer_norm"],
     DEEP,
     ADAM | PAIRS | {"batch_size": 1},
-    rates=[3e-4, 3e-3, 3e-2],
+    rates=[1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2],
+)
+# three layers: BatchNorm's outputs, and on the way back another gradient
+GRIDS["pairs_mild"] = grid(
+    ["batch_norm_mild"],
+    DEEP | {"depth": 3},
+    ADAM | PAIRS,
+    rates=[1e-2, 3e-2, 1e-1, 3e-1],
+    nudged=nudge(["batch_norm_mild"], count=3),
 )
 
 # Lesson 02a: one residual MLP with its norms in four places, as Post-LN with a warm-up as well;

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LESSON = ROOT / "notebooks/02_layer_norm.ipynb"
-CELL = "failure-figure"
+CELL = "closed-figure"
 PICTURE = ROOT / "notebooks/reference/hero.png"
 
 
