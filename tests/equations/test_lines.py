@@ -19,7 +19,7 @@ for path in [*ROOT.glob("[0-9]*.ipynb"), *ROOT.glob("solutions/[0-9]*.ipynb")]:
 BLOCK, LINE, ALONE = "displayed_lines", "formulas_in_a_line", "one_sided_sums"
 PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("07a variance-merge", r"+ M_{\mathrm{b}} + n", r"+ M_{\mathrm{b}} - n", BLOCK),
-    ("02 gradient-why", r"- \hat{x}_{j}\, \frac", r"+ \hat{x}_{j}\, \frac", BLOCK),
+    ("02 gradient-why", r"- \hat{x}_{j}\, \frac", r"+ \hat{x}_{j}\, \frac", LINE),
     ("01 paths-derive", r"(v + \varepsilon)^{-3/2}", r"(v + \varepsilon)^{-1/2}", LINE),
     ("05a attention-derive", r"(\mathrm{E}(q k))^{2}", r"\mathrm{E}(q k)", BLOCK),
     ("04 collect-derive", r"\frac{(8, -1, 6, -5)}{9}", r"\frac{(8, 1, 6, -5)}{9}", LINE),
@@ -80,10 +80,10 @@ def test_a_complaint_names_the_two_sides_and_their_values():
 
 
 def test_a_new_line_is_not_forgotten():
-    (said,) = complaints("02 gradient-why", r"$$", "$$\n\\zeta = x_{1} + \\xi\n$$\n\n$$")[
+    (said,) = complaints("02a stream-derive", r"$$", "$$\n\\zeta = x_{1} + \\xi\n$$\n\n$$")[
         "displayed_lines"
     ][:1]
-    assert "xi, zeta" in said and '@lines("02 gradient-why")' in said
+    assert "xi, zeta" in said and '@lines("02a stream-derive")' in said
 
 
 # The tables
