@@ -26,7 +26,7 @@ PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("04a steps-derive", r"\frac{h^{2}}{6} f'''", r"\frac{h^{2}}{3} f'''", BLOCK),
     ("04a spectrum-derive", r"J v = \frac{1}{r} (v - ", r"J v = \frac{1}{r} (v + ", LINE),
     ("05 derive-solution", r"= \frac{x}{\rho} + C", r"= -\frac{x}{\rho} + C", BLOCK),
-    ("06 derive-bernoulli", r"v = \frac{x^{2}}{D} + C", r"v = \frac{x^{2}}{D} - C", BLOCK),
+    ("06 derive-bernoulli", r"( y^{-2} - \frac{1}{D}", r"( y^{-2} + \frac{1}{D}", BLOCK),
     ("06a plain-why", r"= \frac{1}{18}", r"= \frac{1}{16}", BLOCK),
     ("08a holm-derive", r"u \cdot \frac{0.05}{u}", r"u + \frac{0.05}{u}", BLOCK),
     ("04 failure-why", r"\frac{w_{i}}{r} \left( \frac", r"\frac{1}{r} \left( w_{i} \frac", BLOCK),
