@@ -477,13 +477,15 @@ def _what_it_does(student: Callable) -> str:
 @functools.cache
 def _other_networks() -> list[nn.Module]:
     """Two networks as in the lesson, from other starts."""
-    nets = []
+    train = functools.partial(
+        training.train, steps=80, optimizer="adam", lr=1e-2, warmup=10, batch_size=32
+    )
+    nets: list[nn.Module] = []
     for seed in (5, 6):
         norm = functools.partial(layers.RMSNorm, eps=1e-5)
         net = training.transformer(norm, depth=2, width=32, seed=seed)
-        how = {"optimizer": "adam", "lr": 1e-2, "warmup": 10, "batch_size": 32}
         with torch.enable_grad():
-            training.train(net, training.digits(), steps=80, seed=seed, **how)
+            train(net, training.digits(), seed=seed)
         nets.append(net)
     return nets
 

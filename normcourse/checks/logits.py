@@ -6,6 +6,7 @@ Tables map what a check says to the wrong answer that earns it; v holds the valu
 import math
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -288,7 +289,7 @@ def largest_logit(answer) -> None:
 @exercise("Exercise 5 (QK-clip)")
 def qk_clip(student: Callable) -> None:
     """student(query, key, largest, tau) -> (query, key), both (heads, width, D)."""
-    cases = [
+    cases: list[dict[str, Any]] = [
         {"query": draw(3, 5, 3), "key": draw(3, 5, 3, seed=1), "largest": THREE, "tau": 10.0},
         {"query": draw(4, 2, 4), "key": draw(4, 2, 4, seed=1), "largest": FOUR, "tau": 2.0},
     ]
