@@ -77,16 +77,21 @@ def markdown_cells(copy):
 
 def test_answers_are_closed_and_open_with_a_click_formulas_and_all(tab, lab, copy):
     folded, count = markdown_cells(copy)
-    assert len(folded) >= 4
+    assert len(folded) >= 3
     rendered = (
         f"document.querySelectorAll('.jp-MarkdownCell .jp-RenderedMarkdown').length >= {count}"
     )
     tab.size(*WINDOW).open(f"{lab}/lab/tree/my/{LESSON}.ipynb", rendered)
     tab.wait(f"{FOLDS}.length === {len(folded)}")
     assert tab.run(WORDS_SHOWN) == [False] * len(folded)
-    number = next(place for place, source in enumerate(folded) if "$\\sqrt{D}$" in source)
+    number = next(place for place, source in enumerate(folded) if "$" in source)
     summary = f"{FOLDS}[{number}]"
     tab.run(f"{summary}.scrollIntoView({{block: 'center'}})")
+    # Cells above it are still being drawn and push it down: it is clicked where it comes to rest.
+    height = f"{summary}.getBoundingClientRect().y"
+    tab.run("[window.rests, window.last] = [0, null]")
+    same = f"(window.last === (window.last = {height}) ? window.rests + 1 : 0)"
+    tab.wait(f"(window.rests = {same}) > 20")
     box = tab.run(f"{summary}.getBoundingClientRect().toJSON()")
     for kind in ("press", "release"):
         tab.mouse(kind, box["x"] + 20, box["y"] + box["height"] / 2)
