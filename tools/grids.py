@@ -121,13 +121,6 @@ GRIDS = {
         ADAM | SGD,
         rates=OPENING_RATES,
     ),
-    "opening_small": grid(  # a shortcut without a norm, and branches that are not of full size
-        ["none"],
-        {**OPENING, "shortcut": True, "branch_gain": 0.2},
-        ADAM | SGD | {"steps": 100},
-        rates=OPENING_RATES,
-        seeds=list(range(20)),
-    ),
     "opening_he": grid(
         ["none"],
         {**OPENING, "start": "he", "shortcut": False},
@@ -271,28 +264,22 @@ for name, change in (
             rates=OPENING_RATES,
         )
 
-# Lesson 00's answer: a constant that is right for 30 layers and torch's weights, a constant that is
-# measured in each net, and the norms; then 100 layers, and He's weights
-for name, change in (("", {}), ("_deep", {"depth": 100}), ("_hes", {"start": "he"})):
-    beside = OPENING | {"shortcut": True} | change
-    hundred = ADAM | SGD | {"steps": 100}
-    if name:
-        GRIDS[f"opening_small{name}"] = grid(
-            ["none"], beside | {"branch_gain": 0.2}, hundred, rates=OPENING_RATES
+# Lesson 00's last question: branches made small by a constant, and norms beside branches of full
+# size; 30 layers with torch's weights, with He's weights, and 100 layers. All have the same rates
+LAST_RATES = [3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]
+for name, change in (("", {}), ("_hes", {"start": "he"}), ("_deep", {"depth": 100})):
+    for kind, names, gain in (
+        ("small", ["none"], 0.2),
+        ("smaller", ["none"], 0.05),
+        ("full", NORMS[1:], 1.0),
+    ):
+        GRIDS[f"opening_{kind}{name}"] = grid(
+            names,
+            OPENING | {"shortcut": True, "branch_gain": gain} | change,
+            ADAM | SGD | {"steps": 100},
+            rates=LAST_RATES,
+            seeds=TEN,
         )
-    GRIDS[f"opening_measured{name}"] = grid(
-        ["first_size", *NORMS[1:]] if name else ["first_size"],
-        beside,
-        hundred,
-        rates=[3e-2, 1e-1, 2e-1, 3e-1, 5e-1],
-    )
-
-GRIDS["opening_smaller_deep"] = grid(  # a hundred layers have a right constant, too: another one
-    ["none"],
-    OPENING | {"shortcut": True, "depth": 100, "branch_gain": 0.06},
-    ADAM | SGD | {"steps": 100},
-    rates=[3e-2, 1e-1, 3e-1],
-)
 
 # Lesson 02: lesson 00's net with shortcuts, two pictures a step; narrower, wider, and for longer
 DEEP = OPENING | {"shortcut": True}

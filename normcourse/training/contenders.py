@@ -85,23 +85,6 @@ def _curve(
     return Contender(start, from_slope(0.5), from_slope=from_slope, last=last)
 
 
-class FirstSize(nn.Module):
-    """Divides by one number, the size of the first batch that it meets. It learns nothing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.size: Tensor | None = None
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.size is None:
-            self.size = x.detach().square().mean().sqrt()
-        return x / self.size
-
-
-def _first_size(width: int) -> nn.Module:
-    return FirstSize()
-
-
 class OffsetRMSNorm(nn.Module):
     """RMSNorm that stores its gain as an offset from 1: weight (width,), zeros.
 
@@ -172,8 +155,6 @@ CONTENDERS = {
     "decay_offset": Contender(
         "eps 1e-5, gains stored as offsets from 1, and all decay", OffsetRMSNorm, decayed="gains"
     ),
-    # lesson 00: a constant in the place of the norm
-    "first_size": Contender("the size of the first batch, kept; learns nothing", _first_size),
     "group_norm": _group_norm,
     "weight_norm": Contender("g = ||v||: the same function as none", weights=True),
     "skip_init": Contender("no norm, each branch times a number from 0", skip_init=True),

@@ -60,17 +60,6 @@ def test_what_training_moves_in_the_plain_net_is_the_same_for_all_pictures():
     assert (rows - rows.mean(0)).square().mean().sqrt() < 1e-11
 
 
-def test_the_constant_of_the_lesson_is_that_of_its_record():
-    measure = ("predict-01-answer", "x = data")
-    made = run_cells("00_why_normalize.ipynb", "setup", measure, "answer-measured")
-    ours = made["MeasuredOnce"](64)
-    theirs = training.CONTENDERS["first_size"].rows(64)
-    first, second = definitions()["data"].train_x[:128].split(64)
-    for batch in (first, 7 * second):
-        assert torch.equal(ours(batch), theirs(batch))
-    assert ours(7 * second).square().mean() > 10  # the first size is kept
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_torchs_own_biases_hold_the_size_and_the_net_fails_as_well(seed):
     lesson = definitions()
@@ -198,11 +187,13 @@ def test_at_the_rate_1_rms_norm_beside_shortcuts_learns_nothing():
     [
         ("zero", None),
         ("small", None),
-        ("small_hes", None),
+        ("smaller", None),
+        ("smaller_hes", None),
         ("smaller_deep", None),
-        ("measured_hes", layers.LayerNorm),
-        ("measured_deep", layers.LayerNorm),
-        ("measured_deep", layers.BatchNorm1d),
+        ("full", layers.LayerNorm),
+        ("full_hes", layers.LayerNorm),
+        ("full_deep", layers.LayerNorm),
+        ("full", layers.BatchNorm1d),
     ],
 )
 def test_a_net_of_the_lesson_ends_as_in_its_record(name, norm):
@@ -214,6 +205,47 @@ def test_a_net_of_the_lesson_ends_as_in_its_record(name, norm):
     net = training.mlp(norm, seed=final.seed, **model)
     lesson["train"](net, steps=100, rate=final.lr)
     assert abs(round(397 * lesson["accuracy"](net)) - final.validation[0]) <= 2  # pictures
+
+
+def lost_without_branches(lesson, norm, constant, rate, seed, **net):
+    """What the net reached, and how much of it goes when the trained branches are taken away."""
+    net = {"depth": 30, "start": "torch"} | net
+    net = training.mlp(norm, shortcut=True, branch_gain=constant, seed=seed, **net)
+    lesson["train"](net, steps=100, rate=rate)
+    trained = lesson["accuracy"](net)
+    for block in net:
+        if isinstance(block, training.Block):
+            block.gain = 0.0
+    return trained, trained - lesson["accuracy"](net)
+
+
+NORMED = (nn.LayerNorm, 1.0)
+HARDLY_USED = (-0.03, 0.07)
+OF_FULL_SIZE = (0.45, 0.9)
+# norm and constant, rate, the net; the least and the most that it loses
+BRANCHES = [
+    ((None, 0.05), 0.3, {}, HARDLY_USED),
+    ((None, 0.05), 1.0, {}, HARDLY_USED),
+    ((None, 0.05), 0.3, {"start": "he"}, HARDLY_USED),
+    ((None, 0.05), 0.3, {"depth": 100}, HARDLY_USED),
+    ((None, 0.2), 0.3, {}, (-0.03, 0.1)),
+    ((nn.LayerNorm, 0.05), 0.1, {}, HARDLY_USED),
+    (NORMED, 0.1, {}, OF_FULL_SIZE),
+    (NORMED, 0.3, {"start": "he"}, OF_FULL_SIZE),
+    (NORMED, 0.03, {"depth": 100}, OF_FULL_SIZE),
+    ((layers.BatchNorm1d, 1.0), 0.1, {}, OF_FULL_SIZE),
+]
+
+
+@pytest.mark.slow  # the lesson does it with two nets
+@pytest.mark.parametrize("branches, rate, net, lost", BRANCHES)
+def test_small_branches_are_hardly_used_and_those_of_full_size_are(branches, rate, net, lost):
+    lesson = definitions()
+    for seed in range(5):
+        trained, gone = lost_without_branches(lesson, *branches, rate, seed, **net)
+        assert trained > 0.8
+        assert lost[0] < gone < lost[1]
+        assert lost != OF_FULL_SIZE or trained - gone < 0.5
 
 
 # norm, rate, starts; accuracy with the blocks trained, and frozen at random
