@@ -128,13 +128,6 @@ GRIDS = {
         rates=OPENING_RATES,
         nudged=nudge(["none"]),
     ),
-    "opening_wide": grid(  # four times as wide: the same depth loses less of what a head reads
-        ["none"],
-        {**OPENING, "start": "he", "width": 256, "shortcut": False},
-        ADAM | SGD,
-        rates=[1e-3, 3e-3, 1e-2, 3e-2],
-        nudged=nudge(["none"], count=2),
-    ),
     "opening_adam": grid(
         ["none", "layer_norm"],
         {**OPENING, "shortcut": False},
@@ -155,12 +148,6 @@ GRIDS = {
         ADAM | SGD | {"steps": 1600},
         rates=[3e-3, 1e-2, 3e-2],
         nudged=nudge(["none"], count=2),
-    ),
-    "opening_shortcut_adam": grid(  # both repairs, and the other optimizer
-        ["layer_norm"],
-        {**OPENING, "shortcut": True},
-        ADAM | SGD | {"optimizer": "adam", "steps": 100},
-        rates=[1e-4, 3e-4, 1e-3, 3e-3],
     ),
     "capstone_mlp": grid(
         [*EVERYWHERE, "derf"],
