@@ -94,6 +94,8 @@ def part_of_the_mean(answer) -> None:
         "2/3 is the mean behind RMSNorm; it is multiplied by the reader's sum.": 2 / 3,
         "7 is the sum over the RMS; the mean is a factor, too.": 7.0,
         "6 is the mean times the RMS; divide by the RMS, and multiply by the reader's sum.": 6.0,
+        "63 is the sum times the RMS; asked for is the mean over the RMS, times the sum.": 63.0,
+        "28 multiplies by the mean twice.": 28.0,
         "126 multiplies by the RMS; RMSNorm divides by it.": 126.0,
         "21 is the reader's sum; what meets it is the mean behind RMSNorm.": 21.0,
         "35/3 takes the variance's part of the mean square; asked for is the mean's part.": 35 / 3,
@@ -103,32 +105,76 @@ def part_of_the_mean(answer) -> None:
     expect(answer, product / rms, slips, what="the part", rtol=0.015)  # two digits will do
 
 
-@exercise("Exercise 4 (fold the centring)")
-def fold_centring(student) -> None:
-    """student(weight, bias) -> the same for the layer that writes the centred row.
+@exercise("Exercise 4 (ruin an exchange)", "the same logits", "fewer than half", "*new* list")
+def ruin(student) -> None:
+    """student(weights) -> LayerNorm gives the same logits, RMSNorm names other digits.
 
-    [EQ-RMS-FOLD]
+    [EQ-RMS-LN]
     """
-    with every_case():
-        for out, inputs in ((5, 5), (6, 3)):
-            weight, bias = draw(out, inputs), 2 + draw(out, seed=1)
-            weight_before, bias_before = weight.clone(), bias.clone()
-            got_weight, got_bias = parts(student(weight, bias), "weight", "bias")
-            unchanged("weight", weight_before, weight)
-            unchanged("bias", bias_before, bias)
-            expect(got_weight, weight - weight.mean(0), _fold_slips(weight, bias), "the weight")
-            slips = {
-                "the bias is part of the row that is written: subtract its mean too.": bias,
-                "the bias is centred, not dropped: subtract its mean from it.": torch.zeros(out),
-                "bias.mean() is only the part to subtract: return bias - bias.mean().": (
-                    bias.mean().expand(out)
-                ),
-                "subtract the bias's own mean, not the weight's.": bias - weight.mean(),
-                "subtract the bias's own mean; the weight's sums multiply other inputs.": (
-                    bias - weight.sum(1)
-                ),
-            }
-            expect(got_bias, bias - bias.mean(), slips, "the bias")
+    for starts, blocks in ((2, 10), (3, 3)):
+        weights = _fresh(starts, [(64, 64)] + 2 * blocks * [(64, 64)] + [(64, 10)], size=2 / 64)
+        x = draw(200, 64, seed=50).abs()
+        got = _new_list(student, weights)
+        want = _logits(weights, x, _layer_norm)
+        if not torch.allclose(_logits(got, x, _layer_norm), want, rtol=1e-6, atol=1e-8):
+            raise Slip(_what_layer_norm_sees(weights, got))
+        kept = (_logits(got, x, _rescaled).argmax(-1) == want.argmax(-1)).double().mean(-1)
+        if kept.max() >= 0.5:
+            raise Slip(_what_is_missing(weights, got, kept.max().item()))
+
+
+def _what_layer_norm_sees(weights: list[Tensor], got: list[Tensor]) -> str:
+    for number, (old, new) in enumerate(zip(weights, got, strict=True)):
+        added = new - old
+        if number % 2 == 0 and (added - added.mean(-1, keepdim=True)).abs().max() > 1e-8:
+            return (
+                f"LayerNorm sees what you changed in matrix {number}, a writer: what each row gets "
+                "must be one number, the same in all its places. In x @ W they are the last axis."
+            )
+        if number % 2 == 1 and (added - added.mean(-2, keepdim=True)).abs().max() > 1e-8:
+            return (
+                f"LayerNorm sees what you changed in matrix {number}, a reader: change what is "
+                "WRITTEN."
+            )
+    return "LayerNorm's logits change: the numbers are so large that rounding shows; add less."
+
+
+def _what_is_missing(weights: list[Tensor], got: list[Tensor], kept: float) -> str:
+    changed = [not torch.equal(old, new) for old, new in zip(weights, got, strict=True)]
+    left = f"after the exchange one start still names {kept:.0%} as before"
+    if not any(changed):
+        return "the weights are as they were: which change does LayerNorm not see, and RMSNorm do?"
+    if not any(changed[::2]):
+        return f"{left}: a reader's sum needs a mean that it meets. Change what is WRITTEN."
+    if all(
+        new.mean(-1).abs().mean() <= old.mean(-1).abs().mean()
+        for old, new in zip(weights[::2], got[::2], strict=True)
+    ):
+        return f"{left}: you took the means out of what is written; put a large one in."
+    return f"{left}: let the writers write a larger mean."
+
+
+def _fresh(starts: int, shapes: list[tuple[int, int]], size: float) -> list[Tensor]:
+    return [size**0.5 * draw(starts, *shape, seed=seed) for seed, shape in enumerate(shapes)]
+
+
+def _new_list(student, weights: list[Tensor]) -> list[Tensor]:
+    """What student returns for a list of weights: as many matrices, and these are unchanged."""
+    handed = list(weights)
+    before = [weight.clone() for weight in weights]
+    got = lined_up(student, lambda: "keepdim=True is missing?")(weights)
+    if [id(weight) for weight in weights] != [id(weight) for weight in handed]:
+        raise Slip(
+            "the list was changed in place; the caller still needs it. Begin with list(weights)."
+        )
+    for old, now in zip(before, handed, strict=True):
+        unchanged("a matrix of weights", old, now)
+    got = parts(got, *(f"matrix {number}" for number in range(len(weights))), kind="list")
+    for number, (old, new) in enumerate(zip(weights, got, strict=True)):
+        if not isinstance(new, Tensor) or new.shape != old.shape:
+            what = tuple(new.shape) if isinstance(new, Tensor) else describe(new)
+            raise Slip(f"matrix {number} is {what}, expected the shape {tuple(old.shape)}.")
+    return list(got)
 
 
 @exercise("Exercise 5 (convert a network)", "Return a new list")
@@ -143,27 +189,13 @@ def convert(student) -> None:
             weights = []
             for seed, shape in enumerate(shapes):
                 weights.append(0.5 + draw(starts, *shape, seed=seed))
-            handed = list(weights)
-            before = [weight.clone() for weight in weights]
             x = draw(7, 4, seed=50)
-            got = lined_up(student, lambda: "keepdim=True is missing?")(weights)
-            if [id(weight) for weight in weights] != [id(weight) for weight in handed]:
-                raise Slip(
-                    "the list was changed in place; the caller still needs it. "
-                    "Begin with list(weights)."
-                )
-            for old, now in zip(before, handed, strict=True):
-                unchanged("a matrix of weights", old, now)
-            got = parts(got, *(f"matrix {number}" for number in range(len(weights))), kind="list")
-            for number, (old, new) in enumerate(zip(weights, got, strict=True)):
-                if not isinstance(new, Tensor) or new.shape != old.shape:
-                    what = tuple(new.shape) if isinstance(new, Tensor) else describe(new)
-                    raise Slip(f"matrix {number} is {what}, expected the shape {tuple(old.shape)}.")
+            got = _new_list(student, weights)
             want = _logits(weights, x, _layer_norm)
             slips = {}
             for text, wrong in CONVERT_SLIPS.items():
                 slips[text] = _logits(wrong(weights), x, _rescaled)
-            expect(_logits(list(got), x, _rescaled), want, slips, "the tensor of the logits")
+            expect(_logits(got, x, _rescaled), want, slips, "the tensor of the logits")
 
 
 KINDS = {  # what a matrix is, in words
@@ -344,48 +376,3 @@ def _rescaled(h: Tensor) -> Tensor:
 
 def _layer_norm(h: Tensor) -> Tensor:
     return functional.layer_norm(h, h.shape[-1:], eps=1e-5)
-
-
-# Exercise 4
-
-
-def _fold_slips(weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
-    slips = {
-        "subtract the mean over the OUTPUT units (axis 0); "
-        "over axis 1 you centre the layer's input.": (weight - weight.mean(1, keepdim=True)),
-        "subtract a mean per column (over the output units), "
-        "not one mean of the whole weight.": weight - weight.mean(),
-        "subtract the mean over the output units, not their sum.": weight - weight.sum(0),
-        "the mean divides by the number of output units, not by one less.": (
-            weight - weight.sum(0) / (weight.shape[0] - 1)
-        ),
-        "you added the mean: subtract it.": weight + weight.mean(0),
-        "centring only: no division by the deviation.": (weight - weight.mean(0))
-        / weight.std(0, correction=0),
-        "centring only: no division by torch's deviation.": (weight - weight.mean(0))
-        / weight.std(0),
-        "centring only: a LayerNorm of the weight divides it, too, and works along axis 1.": (
-            _layer_norm(weight)
-        ),
-        "centring only: a LayerNorm of each column divides it, too.": _layer_norm(weight.T).T,
-        "the weight is as it was: subtract its mean over the output units.": weight,
-        "over both axes you centre the layer's input, too: over axis 0 only.": (
-            weight - weight.mean(0) - weight.mean(1, keepdim=True) + weight.mean()
-        ),
-        "you subtract the first output unit's row: subtract the mean of all rows.": (
-            weight - weight[0]
-        ),
-        "that is the mean itself: return weight minus it.": weight.mean(0).expand_as(weight),
-        "subtract the weight's own means, not the bias's.": weight - bias.mean(),
-    }
-    if weight.shape[0] == weight.shape[1]:
-        slips[
-            "weight.mean(1) lacks keepdim and has the wrong axis: average over axis 0, "
-            "the output units."
-        ] = weight - weight.mean(1)
-    else:
-        slips["divide the sum by the number of output units, not by that of the inputs."] = (
-            weight - weight.sum(0) / weight.shape[1]
-        )
-    slips["the layout is (out, in), not (in, out): no transpose."] = (weight - weight.mean(0)).T
-    return slips

@@ -216,6 +216,8 @@ PARTS = {
     7: "the mean is a factor, too",
     2 / 3: "multiplied by the reader's sum",
     9.3: "the mean's share",
+    63: "the sum times the RMS",
+    28: "the mean twice",
     13: "off by",
 }
 
@@ -229,72 +231,6 @@ def test_a_wrong_part_of_the_mean_is_named(answer, message):
 @pytest.mark.parametrize("answer", [14, 14.0, torch.tensor(14.0), 2 / 3 * 21, 13.9])
 def test_the_right_part_of_the_mean_is_accepted(answer):
     assert check.part_of_the_mean(answer).startswith("[ok]")
-
-
-def centred_in_place(weight, bias):
-    weight -= weight.mean(0)
-    return weight, bias - bias.mean()
-
-
-FOLDS = {
-    "axis 1": (lambda w, b: (w - w.mean(1, keepdim=True), b - b.mean()), "OUTPUT units"),
-    "axis 1, no keepdim": (lambda w, b: (w - w.mean(1), b - b.mean()), "lacks keepdim"),
-    "one mean": (lambda w, b: (w - w.mean(), b - b.mean()), "per column"),
-    "sum": (lambda w, b: (w - w.sum(0), b - b.mean()), "not their sum"),
-    "one less": (lambda w, b: (w - w.sum(0) / (len(w) - 1), b - b.mean()), "not by one less"),
-    "over the inputs' number": (
-        lambda w, b: (w - w.sum(0) / w.shape[1], b - b.mean()),
-        "not by that of the inputs",
-    ),
-    "adds": (lambda w, b: (w + w.mean(0), b - b.mean()), "you added"),
-    "standardizes": (
-        lambda w, b: ((w - w.mean(0)) / w.std(0, correction=0), b - b.mean()),
-        "no division",
-    ),
-    "divides by torch's deviation": (
-        lambda w, b: ((w - w.mean(0)) / w.std(0), b - b.mean()),
-        "torch's deviation",
-    ),
-    "both axes": (
-        lambda w, b: (w - w.mean(0) - w.mean(1, keepdim=True) + w.mean(), b - b.mean()),
-        "over axis 0 only",
-    ),
-    "minus the first row": (lambda w, b: (w - w[0], b - b.mean()), "first output unit"),
-    "bias only": (lambda w, b: (w, b - b.mean()), "weight is as it was"),
-    "weight minus the bias's mean": (
-        lambda w, b: (w - b.mean(), b - b.mean()),
-        "not the bias's",
-    ),
-    "returns the mean": (lambda w, b: (w.mean(0).expand_as(w), b - b.mean()), "mean itself"),
-    "transposed": (lambda w, b: ((w - w.mean(0)).T, b - b.mean()), "no transpose"),
-    "forgets the bias": (lambda w, b: (w - w.mean(0), b), "subtract its mean too"),
-    "drops the bias": (lambda w, b: (w - w.mean(0), torch.zeros_like(b)), "not dropped"),
-    "bias is its mean": (
-        lambda w, b: (w - w.mean(0), b.mean().expand_as(b)),
-        "only the part to subtract",
-    ),
-    "bias minus the weight's mean": (
-        lambda w, b: (w - w.mean(0), b - w.mean()),
-        "own mean",
-    ),
-    "bias minus the weight's sums": (
-        lambda w, b: (w - w.mean(0), b - w.sum(1)),
-        "multiply other inputs",
-    ),
-    "a LayerNorm": (lambda w, b: (F.layer_norm(w, w.shape[1:]), b - b.mean()), "along axis 1"),
-    "a LayerNorm of columns": (
-        lambda w, b: (F.layer_norm(w.T, w.shape[:1]).T, b - b.mean()),
-        "of each column",
-    ),
-    "returns the weight alone": (lambda w, b: w - w.mean(0), "expected a tuple"),
-    "in place": (centred_in_place, "changed in place"),
-}
-
-
-@pytest.mark.parametrize("answer, message", FOLDS.values(), ids=FOLDS)
-def test_wrong_fold_is_named(answer, message):
-    verdict = check.fold_centring(answer)
-    assert verdict.startswith("[x]") and message in verdict
 
 
 def centred(weight):
@@ -347,7 +283,10 @@ CONVERTED |= {
         lambda weights: [weights[0], *map(centred, weights[1:])],
         "you centred the first matrix of each block and the second matrix of each block and the",
     ),
-    "exercise 3's axis": (every_writer(lambda w: w - w.mean(0)), "counts the starts: each has"),
+    "the axis of the starts": (
+        every_writer(lambda w: w - w.mean(0)),
+        "counts the starts: each has",
+    ),
     "no keepdim": (every_writer(lambda w: w - w.mean(-1)), "two shapes do not fit: keepdim=True"),
     "one number": (every_writer(lambda w: w - w.mean()), "not one mean of all numbers"),
     "plus": (every_writer(lambda w: 2 * w - centred(w)), "you added the mean"),
@@ -397,3 +336,71 @@ def readers_as_well(weights):
 @pytest.mark.parametrize("answer", [convert, by_a_matrix, readers_as_well])
 def test_right_conversions_are_accepted(answer):
     assert check.convert(answer).startswith("[ok]")
+
+
+def moved(change, places=slice(0, None, 2)):
+    """An answer of exercise 4: the matrices of these places are changed."""
+
+    def ruin(weights):
+        new = list(weights)
+        for place in range(len(weights))[places]:
+            new[place] = change(weights[place])
+        return new
+
+    return ruin
+
+
+def all_in_place(weights):
+    for weight in weights[::2]:
+        weight += 0.1
+    return list(weights)
+
+
+NOT_RUINED = {
+    "nothing": (list, "as they were"),
+    "a copy": (lambda weights: [1 * w for w in weights], "as they were"),
+    "longer": (moved(lambda w: 7 * w), "LayerNorm sees what you changed in matrix 0"),
+    "too little": (moved(lambda w: w + 0.001), "a larger mean"),
+    "centred": (moved(centred), "you took the means out"),
+    "readers": (moved(lambda w: w + 0.001, slice(1, None, 2)), "needs a mean that it meets"),
+    "each output its own": (
+        moved(lambda w: w + torch.arange(w.shape[-1])),
+        "matrix 0, a writer",
+    ),
+    "one output": (
+        moved(lambda w: w + F.one_hot(torch.tensor(3), w.shape[-1])),
+        "the last axis",
+    ),
+    "the head's inputs": (
+        lambda weights: [*weights[:-1], weights[-1] + torch.arange(64.0)[:, None]],
+        ", a reader: change what is",
+    ),
+    "a ReLU in the writers": (moved(torch.relu), "matrix 0, a writer"),
+    "zeros": (moved(torch.zeros_like), "matrix 0, a writer"),
+    "far too much": (moved(lambda w: w + 1e12), "add less"),
+    "in place": (all_in_place, "a matrix of weights was changed in place"),
+    "one is lost": (lambda weights: weights[:-1], "a list of length 21, expected a list ("),
+    "no list": (lambda weights: None, "is the return missing"),
+    "no keepdim": (moved(lambda w: w + w.mean(-1)), "two shapes do not fit"),
+}
+
+
+@pytest.mark.parametrize("answer, message", NOT_RUINED.values(), ids=NOT_RUINED)
+def test_an_exchange_that_is_not_ruined_is_named(answer, message):
+    verdict = check.ruin(answer)
+    assert verdict.startswith("[x]") and message in verdict
+
+
+RUINED = {
+    "writers": moved(lambda w: w + 0.1),
+    "minus": moved(lambda w: w - 0.3),
+    "the first alone": moved(lambda w: w + 1, slice(0, 1)),
+    "everywhere": lambda weights: tuple(w + 0.1 for w in weights),
+    "each input its own": moved(lambda w: w + torch.arange(w.shape[-2])[:, None]),
+    "the readers' sums": moved(lambda w: w + 10, slice(1, None, 2)),
+}
+
+
+@pytest.mark.parametrize("answer", RUINED.values(), ids=RUINED)
+def test_an_exchange_that_is_ruined_is_accepted(answer):
+    assert check.ruin(answer).startswith("[ok]")
