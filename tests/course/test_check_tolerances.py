@@ -43,6 +43,7 @@ TOLERANCES = {
     "batch_norm._right_far_away": ["atol=1e-06", "rtol=0.0"],
     "fair_comparison.fair": ["rtol=1e-06"],
     "rms_norm_in_models.fold_network": ["atol=1e-10", "rtol=1e-08"],
+    "rms_norm.ruin": ["atol=1e-08", "rtol=1e-06"],  # LayerNorm takes a large offset out again
     # closer than expect: small results, whole numbers, arguments that must not change
     "probes._equal": ["atol=0", "rtol=0"],
     "published_speed.backward_bytes": ["rtol=1e-12"],
