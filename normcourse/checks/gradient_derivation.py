@@ -75,6 +75,9 @@ PENCIL = {
         [35 / 36, 0, 0, 0]
     ),
     "that is the article's formula: the gain before the whole bracket.": article_by_pencil(),
+    "the gain stands before the bracket, and is missing under the sum: 3 arrives at the first "
+    "entry of xhat, and goes through r, too.": [35 / 36, -1 / 108, -3 / 108, -5 / 108],
+    "36 times too large: divide by 36.": by_pencil(first=3 * 36),
     "that is the picture's answer; here (1, 0, 0, 0) arrives.": [8 / 9, -1 / 9, 6 / 9, -5 / 9],
 }
 

@@ -464,6 +464,8 @@ PENCIL = {
     "g as path 1": (torch.tensor([107, -1, -3, -5]) / 36, "path 1 is g"),
     "r by its own entry": ((35 / 36, 0, 0, 0), "reaches all four x"),
     "the article's formula": (torch.tensor([33, -1, -3, -5]) / 36, "that is the article's"),
+    "no gain under the sum": (torch.tensor([105, -1, -3, -5]) / 108, "missing under the sum"),
+    "in 36ths": ((35, -1, -3, -5), "36 times too large"),
     "the picture's": (torch.tensor([8, -1, 6, -5]) / 9, "here (1, 0, 0, 0) arrives"),
     "three numbers": ((35 / 36, -1 / 36, -3 / 36), "3 numbers, expected 4"),
     "one number": (35 / 36, "expected a list of numbers"),
