@@ -10,7 +10,15 @@ from tests.course.lesson_tables import each, run_cells
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
-FITS = ("setup", "ex1-stub", "ex1-check", "exact-check", "fan-fit", ("fan-run", "samples ="))
+FITS = (
+    "setup",
+    ("failure-run", "def try_it"),
+    "ex1-stub",
+    "ex1-check",
+    "exact-check",
+    "fan-fit",
+    ("fan-run", "for name, sample in"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -19,12 +27,13 @@ def lesson() -> dict:
     return run_cells(
         "06_dyisru.ipynb",
         *FITS,
-        ("predict-07-answer", "bends ="),
+        ("predict-07-answer", "for name, sample in"),
         ("predict-05-answer", "found ="),
         "ex5-stub",
         "ex5-check",
         ("told-once", "read = training.rows_read(deep_net"),
         ("predict-06-answer", "learned ="),
+        ("rate-control", "try_told("),
     )
 
 
@@ -92,6 +101,39 @@ def test_told_once_the_tanh_learns_in_most_starts(lesson):
     assert 15 <= sum(learned) < 20
 
 
+class Tanh(nn.Module):
+    """lesson 05's tanh; `learned` says what is learned of its slope."""
+
+    def __init__(self, slope: float, learned: str) -> None:
+        super().__init__()
+        number = torch.tensor(slope)
+        self.learned = learned
+        self.number = nn.Parameter(number.log() if learned == "the logarithm" else number)
+        self.number.requires_grad_(learned != "nothing")
+        self.weight = nn.Parameter(torch.ones(64))
+
+    def forward(self, x):
+        slope = self.number.exp() if self.learned == "the logarithm" else self.number
+        return self.weight * 8 * torch.tanh(slope * x / 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_at_twice_the_rate_what_learns_a_logarithm_learns(lesson, seed):
+    def bears(layer_for) -> bool:
+        return share(lesson, lesson["told_once"](layer_for, seed), seed, lr=0.2) > 0.5
+
+    def tanh_with(learned):
+        return lambda rows: Tanh(1 / lesson["size"](rows), learned)
+
+    assert bears(lesson["dyisru_for"])
+    assert bears(lesson["log_line_for"])
+    assert bears(tanh_with("the logarithm"))
+    assert bears(tanh_with("nothing"))
+    assert not bears(tanh_with("the slope"))
+    assert not bears(lesson["tanh_for"])
+
+
 @pytest.mark.slow
 def test_at_a_high_rate_the_line_is_lost_and_c_64_learns_slowly(lesson):
     """More slowly than RMSNorm: with SGD at a thirtieth of the rate, and with Adam."""
@@ -157,6 +199,30 @@ def test_where_some_rows_have_outliers_a_bend_is_nearer_than_a_line(lesson, time
         for bend in (torch.tanh, lesson["clipped"]):
             assert lesson["error_of"](bend, *arguments) < 1.1 * of_isru
         assert of_isru < 0.8 * of_line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "rows"), [(16, 500), (64, 160)])
+def test_with_one_c_any_bend_is_as_near_and_a_line_is_where_rows_are_alike(lesson, width, rows):
+    for seed in range(20):
+        lines = {}
+        for name, sample in lesson["samples"].items():
+            errors = {
+                other: lesson["error_of"](bend, sample, width, rows, seed)
+                for other, bend in lesson["bends"].items()
+            }
+            of_isru = errors.pop("ISRU")
+            lines[name] = errors.pop("line") / of_isru
+            assert all(error < 1.1 * of_isru for error in errors.values())
+        of_normal = lines.pop("normal rows")
+        assert of_normal < 1.15
+        assert min(lines.values()) > 1.5
+
+
+@pytest.mark.slow
+def test_with_16_numbers_a_row_the_neighbours_are_worse_than_nothing(lesson):
+    for seed in range(20):
+        assert lesson["on_neighbours"](functional.isru, 500, 16, seed) > 1
 
 
 @pytest.mark.slow
