@@ -124,14 +124,16 @@ def train_stacked(
 def clip_each(nets: nn.Sequential, longest: float) -> None:
     """Shortens the whole gradient of each net, over all its parameters, to this length at most.
 
-    Each parameter holds all nets, along its first axis.
+    Each parameter holds all nets, one after the other.
     """
+    count = len(next(nets.parameters()))
     gradients = [parameter.grad for parameter in nets.parameters() if parameter.grad is not None]
-    squares = [gradient.flatten(1).square().sum(1) for gradient in gradients]
+    by_net = [gradient.view(count, -1) for gradient in gradients]
+    squares = [gradient.square().sum(1) for gradient in by_net]
     lengths = torch.stack(squares).sum(0).sqrt()  # (nets,)
     factors = (longest / (lengths + 1e-6)).clamp(max=1.0)  # as torch's clip_grad_norm_
-    for gradient in gradients:
-        gradient.mul_(factors.reshape(-1, *[1] * (gradient.dim() - 1)))
+    for gradient in by_net:
+        gradient.mul_(factors[:, None])
 
 
 @torch.no_grad()

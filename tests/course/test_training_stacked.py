@@ -16,11 +16,24 @@ class Normed(nn.Module):
 
     def __init__(self, shape):
         super().__init__()
-        nets, _, width = shape
-        self.norms = nn.ModuleList(layers.BatchNorm1d(width) for _ in range(nets))
+        nets, _, self.width = shape
+        self.norms = nn.ModuleList(layers.BatchNorm1d(self.width) for _ in range(nets))
 
     def forward(self, h):
         return torch.stack([norm(part) for norm, part in zip(self.norms, h, strict=True)])
+
+
+class OneForAll(nn.Module):
+    """BatchNorm of all columns of all nets by one layer, as lesson 01 has it."""
+
+    def __init__(self, shape):
+        super().__init__()
+        nets, _, self.width = shape
+        self.norm = layers.BatchNorm1d(nets * self.width)
+
+    def forward(self, h):
+        columns = h.transpose(0, 1).flatten(1)
+        return self.norm(columns).unflatten(1, (-1, self.width)).transpose(0, 1)
 
 
 def alone(nets, place):
@@ -29,8 +42,8 @@ def alone(nets, place):
     for part in nets:
         if isinstance(part, nn.ReLU):
             chain.append(nn.ReLU())
-        elif isinstance(part, Normed):
-            chain.append(layers.BatchNorm1d(part.norms[place].weight.shape[0]))
+        elif isinstance(part, Normed | OneForAll):
+            chain.append(layers.BatchNorm1d(part.width))
         else:
             weight = part.weight[place].detach()
             linear = nn.Linear(*weight.shape)
@@ -43,8 +56,8 @@ def alone(nets, place):
 
 @pytest.mark.parametrize(
     ("norm", "clip"),
-    [(None, None), (Normed, None), (None, 0.5)],
-    ids=["none", "batch norm", "none, clipped"],
+    [(None, None), (Normed, None), (None, 0.5), (OneForAll, 0.5)],
+    ids=["none", "batch norm", "none, clipped", "batch norm, clipped"],
 )
 @pytest.mark.parametrize("after", [False, True])
 def test_each_net_learns_as_it_does_alone(data, norm, after, clip):
