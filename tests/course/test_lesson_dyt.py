@@ -143,6 +143,49 @@ def test_in_how_many_networks_the_claims_hold(data, kind):
     assert held == expected
 
 
+class CutOff(nn.Module):
+    """The norm's line, cut off at this height."""
+
+    def __init__(self, weight, size, height):
+        super().__init__()
+        self.weight, self.size, self.height = weight, size, height
+
+    def forward(self, x):
+        return self.weight * (x / self.size).clamp(-self.height, self.height)
+
+
+@pytest.mark.slow
+def test_a_bound_has_to_be_low(data):
+    for seed in range(5):
+        net = trained(data, {}, {}, seed)
+        root = 32**0.5
+
+        def of_height(height, net=net):
+            def cut_off(norm, rows):
+                return CutOff(norm.weight, swaps.size(rows), height)
+
+            return right_with_spike(data, swapped(data, net, cut_off))
+
+        assert of_height(root) > 290
+        assert of_height(4 * root) < 200
+
+
+@pytest.mark.slow
+def test_trained_from_the_start_these_nets_need_no_norm(data):
+    def digits(norm):
+        total = 0
+        for seed in range(5):
+            net = training.transformer(norm, depth=2, width=32, seed=seed)
+            adam = {"optimizer": "adam", "lr": 1e-2, "warmup": 10, "batch_size": 32}
+            training.train(net, data, steps=80, seed=seed, **adam)
+            total += right(data, net)
+        return total / 5
+
+    with_norm = digits(partial(layers.RMSNorm, eps=1e-5))
+    assert abs(digits(layers.DyT) - with_norm) < 30
+    assert abs(digits(None) - with_norm) < 30
+
+
 def normal_logarithms(normal, exponent=1.0):
     return (exponent * normal).exp()
 
