@@ -8,7 +8,7 @@ from itertools import combinations, product
 import torch
 from torch import Tensor
 
-from normcourse import draw
+from normcourse import draw, measures
 from normcourse.checks.fair_comparison import two_samples
 from normcourse.checks.probes import call, calls, forbid
 from normcourse.checks.verdict import Slip, exercise, is_value
@@ -438,7 +438,7 @@ def _error_of_line(old: Tensor, new: Tensor) -> float:
     wanted = functional.rms_norm(old, old.shape[-1:], eps=0.0)
     slope = (old * wanted).sum() / old.square().sum()
     wanted = functional.rms_norm(new, new.shape[-1:], eps=0.0)
-    return float((slope * new - wanted).norm() / wanted.norm())
+    return measures.relative_error(slope * new, wanted).item()
 
 
 def _why_a_line_is_far(x: Tensor, width: int, error: float) -> str:

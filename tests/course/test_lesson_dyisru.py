@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 FITS = (
     "setup",
-    ("failure-run", "def try_it"),
+    ("failure-run", 'try_it("no norm"'),
     "ex1-stub",
     "ex1-check",
     "exact-check",
@@ -87,12 +87,8 @@ def test_told_once_a_net_learns_with_dyisru_and_with_a_line(lesson, variation):
         for kind in ("DyISRU", "one c", "line"):
             assert share(lesson, told(lesson, kind, seed, **net), seed, **training_of) > 0.5
         assert share(lesson, fresh(layers.RMSNorm, seed, **net), seed, **training_of) > 0.5
-        for norm in (None, layers.DyISRU, tanh_for_rows_of_size_1):
+        for norm in (None, layers.DyISRU, lesson["tanh_for_rows_of_size_1"]):
             assert share(lesson, fresh(norm, seed, **net), seed, **training_of) < 0.5
-
-
-def tanh_for_rows_of_size_1(width: int) -> nn.Module:
-    return layers.DyT(width, alpha_init=1.0, scale="sqrt_d")
 
 
 @pytest.mark.slow
@@ -102,7 +98,7 @@ def test_told_once_the_tanh_learns_in_most_starts(lesson):
 
 
 class Tanh(nn.Module):
-    """lesson 05's tanh; `learned` says what is learned of its slope."""
+    """Lesson 05's tanh; `learned` says what is learned of its slope."""
 
     def __init__(self, slope: float, learned: str) -> None:
         super().__init__()

@@ -32,9 +32,11 @@ KINDS = {
 LINE_LOSES = 10
 
 
-def trained(data, model: dict, how: dict, seed: int):
-    make = partial(layers.RMSNorm, eps=1e-5)
-    net = training.transformer(make, **{"depth": 2, "width": 32} | model, seed=seed)
+RMS_NORM = partial(layers.RMSNorm, eps=1e-5)
+
+
+def trained(data, model: dict, how: dict, seed: int, norm=RMS_NORM):
+    net = training.transformer(norm, **{"depth": 2, "width": 32} | model, seed=seed)
     adam = {"optimizer": "adam", "lr": 1e-2, "warmup": 10, "batch_size": 32, "steps": 80}
     training.train(net, data, **adam | how, seed=seed)
     return net
@@ -173,15 +175,9 @@ def test_a_bound_has_to_be_low(data):
 @pytest.mark.slow
 def test_trained_from_the_start_these_nets_need_no_norm(data):
     def digits(norm):
-        total = 0
-        for seed in range(5):
-            net = training.transformer(norm, depth=2, width=32, seed=seed)
-            adam = {"optimizer": "adam", "lr": 1e-2, "warmup": 10, "batch_size": 32}
-            training.train(net, data, steps=80, seed=seed, **adam)
-            total += right(data, net)
-        return total / 5
+        return sum(right(data, trained(data, {}, {}, seed, norm)) for seed in range(5)) / 5
 
-    with_norm = digits(partial(layers.RMSNorm, eps=1e-5))
+    with_norm = digits(RMS_NORM)
     assert abs(digits(layers.DyT) - with_norm) < 30
     assert abs(digits(None) - with_norm) < 30
 
