@@ -37,7 +37,7 @@ def standardize(x: Tensor, dims: list[int], eps: float) -> tuple[Tensor, Tensor,
 def nan_where_infinite(xhat: Tensor, var: Tensor) -> Tensor:
     """xhat, but NaN where the variance overflowed.
 
-    There 1 / std is 0, and xhat would be 0 unnoticed.
+    There 1 / std is 0, and xhat would silently be 0.
     """
     return xhat.where(var != math.inf, math.nan)
 

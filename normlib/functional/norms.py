@@ -154,10 +154,15 @@ def rms_norm(
     Source: Zhang & Sennrich 2019, equation (4); eps inside the root as in torch.
     """
     dims = check_row_tensors("rms_norm", input, normalized_shape, weight, any_dtype=True)
-    x = accumulate(input)
     if eps is None:
-        eps = torch.finfo(x.dtype).eps
+        eps = torch.finfo(torch.promote_types(input.dtype, torch.float32)).eps
     check_eps("rms_norm", eps)
+    return checked_rms_norm(input, dims, weight, eps)
+
+
+def checked_rms_norm(input: Tensor, dims: list[int], weight: Tensor | None, eps: float) -> Tensor:
+    """The formula of rms_norm, for arguments that have been checked; fused checks its own."""
+    x = accumulate(input)
     mean_square = x.square().mean(dims, keepdim=True)  # (..., 1)
     rstd = torch.rsqrt(mean_square + eps)
     output = affine(x * rstd, weight, None).to(input.dtype)

@@ -49,6 +49,13 @@ def dyt(
     check_floating("dyt", input)
     check_positive("dyt", scale=scale)
     check_broadcast("dyt", input, alpha=alpha, weight=weight, bias=bias)
+    return checked_dyt(input, alpha, weight, bias, scale)
+
+
+def checked_dyt(
+    input: Tensor, alpha: Tensor, weight: Tensor | None, bias: Tensor | None, scale: float
+) -> Tensor:
+    """The formula of dyt, for arguments that have been checked; fused checks its own."""
     u = accumulate(alpha) * savable(input) / scale
     value = scale * torch.tanh(u)
     return affine(value, weight, bias).to(input.dtype)
@@ -94,6 +101,13 @@ def dyisru(
     check_positive("dyisru", scale=scale)
     check_broadcast("dyisru", input, c=c, weight=weight, bias=bias)
     check_all_positive("dyisru", c=c)
+    return checked_dyisru(input, c, weight, bias, scale)
+
+
+def checked_dyisru(
+    input: Tensor, c: Tensor, weight: Tensor | None, bias: Tensor | None, scale: float
+) -> Tensor:
+    """The formula of dyisru, for arguments that have been checked; fused checks its own."""
     x = savable(input)
     knee = accumulate(c).sqrt()
     length = torch.hypot(x, knee)  # sqrt(x^2 + c); x^2 alone would overflow first

@@ -26,9 +26,9 @@ class MismatchError(RuntimeError, ValueError, IndexError):
 
 
 def overridable(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The function, which leaves a call to arguments with a __torch_function__, as torch's do.
+    """Decorator: dispatch to an argument's __torch_function__, as torch's own functions do.
 
-    So torch.fx, whose proxies have no shape to check, records one call of the function.
+    torch.fx, whose proxies have no shape to check, then records one call of the function.
     """
 
     @functools.wraps(function)
@@ -281,7 +281,7 @@ def check_running(caller: str, mean: Tensor | None, var: Tensor | None, needed: 
     for name, value in named(running_mean=mean, running_var=var):
         if value.requires_grad and torch.is_grad_enabled():
             raise RuntimeError(
-                f"{caller} needs a {name} without gradient, got one that requires it: "
+                f"{caller} needs a {name} without gradient, got one that requires grad: "
                 "it is a statistic and not learned. Register it as a buffer, or pass it detached."
             )
 
@@ -330,9 +330,9 @@ def _is_per_channel(value: Tensor, input: Tensor) -> bool:
 
 
 def check_all_positive(caller: str, **tensors: Tensor) -> None:
-    """Refuse what is 0, negative or NaN, where looking costs nothing.
+    """Raise unless all values are positive; skipped where reading them would synchronize a GPU.
 
-    Not on a GPU, which would have to be waited for, nor where values are not known yet.
+    It is skipped, too, where the values are not known yet.
     """
     for name, value in tensors.items():
         if not _is_readable(value):

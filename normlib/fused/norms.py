@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from normlib import functional
+from normlib.functional.norms import checked_rms_norm
 from normlib.functional.validation import (
     check_eps,
     check_row_tensors,
@@ -101,7 +101,7 @@ def rms_norm(
 
     Source: Zhang & Sennrich 2019, equation (4) and section 4.2.
     """
-    dims = len(check_row_tensors("rms_norm", input, normalized_shape, weight, any_dtype=True))
+    dims = check_row_tensors("rms_norm", input, normalized_shape, weight, any_dtype=True)
     if eps is None:
         computed_in = torch.promote_types(input.dtype, torch.float32)
         eps = torch.finfo(computed_in).eps
@@ -109,5 +109,5 @@ def rms_norm(
     operators.check_devices("rms_norm", input, weight=weight)
     is_long = math.prod(normalized_shape) >= operators.LONG_ROW
     if operators.is_for_functional(input, weight, is_quick=not is_long):
-        return functional.rms_norm(input, normalized_shape, weight, eps)
-    return operators.rms_norm(input, weight, dims, eps)
+        return checked_rms_norm(input, dims, weight, eps)
+    return operators.rms_norm(input, weight, len(dims), eps)

@@ -1,7 +1,7 @@
 """What autograd and torch.compile see: normlib::norm, normlib::curve and their backwards.
 
 Each takes any shape; dispatch.py makes rows (M, D) of it, for the Triton kernels on CUDA and for
-cpu.py elsewhere. A gradient that nobody wants is not computed and comes back as an empty
+cpu.py elsewhere. A gradient that is not required is skipped and returned as an empty
 tensor.
 """
 
@@ -68,12 +68,12 @@ def dyisru(
 
 
 def is_for_functional(*tensors: Tensor | None, is_quick: bool = True) -> bool:
-    """Whether functional does it: under vmap, torch.func, forward mode; elsewhere; where quicker.
+    """True if functional has to do the work, or does it more quickly.
 
-    Of transforms, complex tensors and other devices the operators know nothing, and in forward mode
-    they would drop the tangent without a word. An input of up to SMALL elements, the first tensor,
-    is quicker in functional's few operations, unless torch.compile makes one kernel of them anyway.
-    is_quick=False: never for that reason.
+    The operators support neither torch.func's transforms nor complex tensors nor other devices, and
+    in forward mode they would silently drop the tangent. An input (the first tensor) of up to SMALL
+    elements is quicker in functional's few operations, unless torch.compile fuses them anyway.
+    is_quick=False: ignore that reason.
     """
     given = [tensor for tensor in tensors if tensor is not None]
     is_small = given[0].is_cpu and given[0].numel() <= SMALL

@@ -3,9 +3,10 @@
 import torch
 from torch import Tensor
 
-from normlib import functional
+from normlib.functional.pointwise import checked_dyisru, checked_dyt
 from normlib.functional.validation import (
     MismatchError,
+    check_all_positive,
     check_broadcast,
     check_floating,
     check_positive,
@@ -54,7 +55,7 @@ def dyt(
     _check_single("dyt", "alpha", alpha)
     operators.check_devices("dyt", input, alpha=alpha, weight=weight, bias=bias)
     if operators.is_for_functional(input, alpha, weight, bias):
-        return functional.dyt(input, alpha, weight, bias, scale)
+        return checked_dyt(input, alpha, weight, bias, scale)
     return operators.dyt(input, alpha, weight, bias, scale)
 
 
@@ -101,9 +102,10 @@ def dyisru(
     _check_single("dyisru", "c", c)
     operators.check_devices("dyisru", input, c=c, weight=weight, bias=bias)
     if operators.is_for_functional(input, c, weight, bias):
+        check_all_positive("dyisru", c=c)
         limits = torch.finfo(input.dtype)
         finite = input.clamp(limits.min, limits.max)  # the operator's limits at infinity
-        return functional.dyisru(finite, c, weight, bias, scale)
+        return checked_dyisru(finite, c, weight, bias, scale)
     return operators.dyisru(input, c, weight, bias, scale)
 
 
