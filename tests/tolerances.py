@@ -52,9 +52,10 @@ def assert_same_float64(got, want, terms):
 def assert_rounded_once(got, want, error, last=0.5):
     """got is want, but for `error` of the arithmetic, and for its dtype's rounding at the end.
 
-    error: a number or tensor, absolute. last: in units; 0.5 is to nearest, 1.0 is cut off. A dtype
-        that is
-    computed in itself has no rounding at the end. The smallest subnormal number is always allowed.
+    error: a number or tensor, absolute.
+    last: of the final rounding, in units in the last place: 0.5 rounds to nearest, 1.0 truncates.
+    A dtype that is computed in itself has no final rounding. The smallest subnormal number is
+    always allowed.
     """
     limits = torch.finfo(got.dtype)
     if got.dtype == computed_in(got.dtype):

@@ -59,9 +59,8 @@ def mean_field(
 
     [EQ-MEAN-FIELD]
 
-    q: mean square of what enters each activation function, from start on; rates: the factor by
-        which each
-    layer multiplies the gradient's length on its way back.
+    q: mean square of what enters each activation function, beginning with start.
+    rates: the factor by which each layer multiplies the gradient's norm in the backward pass.
     Args: function, slope: of the activation. weight_gain: fan-in times variance of the weights; no
         biases.
     Source: Poole et al. 2016; Schoenholz et al. 2017.
@@ -135,9 +134,8 @@ def path_norm(weights: Sequence[Tensor]) -> Tensor:
 
     [EQ-PATH-NORM]
 
-    weights: (out, in) of each layer, the first layer first; biases are left out. One forward pass
-        of ones
-    through the squared weights adds up all paths.
+    weights: (out, in) of each layer, the first layer first; biases are left out.
+    One forward pass of ones through the squared weights adds up all paths.
     Raises: ValueError (no layers, or widths that do not meet).
     Source: Neyshabur, Salakhutdinov & Srebro 2015.
     """

@@ -57,9 +57,9 @@ def normal_expectation(
 def saturation_set(slope: Callable[[Tensor], Tensor], threshold: float = 0.01) -> Tensor:
     """(k, 2): the k intervals of x with |f'(x)| < threshold, in order; infinite at open ends.
 
-    slope: f', of a tensor. Ends are solved by bisection to rounding, between points of a grid 0.001
-        apart: a
-    narrower interval may be missed, and what holds at |x| = 40 is taken to hold beyond.
+    slope: f', of a tensor.
+    Ends are found by bisection, down to rounding, between the points of a grid 0.001 apart: a
+    narrower interval may be missed. What holds at |x| = 40 is assumed to hold beyond it.
     Source: GRAD-SAT, definition 3.3.2, solved for x.
     """
     return _intervals(lambda x: slope(x).abs() < threshold)

@@ -256,15 +256,22 @@ class _BatchNorm(_RunningNorm):
         var = self.running_var if reads_buffers else None
         uses_batch = self.training or (mean is None and var is None)
         output = functional.batch_norm(
-            input, mean, var, self.weight, self.bias, uses_batch, self._share(tracks), self.eps
+            input,
+            mean,
+            var,
+            self.weight,
+            self.bias,
+            uses_batch,
+            self._update_weight(tracks),
+            self.eps,
         )
         # last: a call that raises has changed nothing
         if tracks and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
         return output
 
-    def _share(self, tracks: bool) -> float:
-        """Update the buffers; with momentum None they are the average of all batches so far."""
+    def _update_weight(self, tracks: bool) -> float:
+        """Weight of this batch in the running statistics; 1 / (n + 1) if momentum is None."""
         if self.momentum is not None:
             return self.momentum
         if not tracks or self.num_batches_tracked is None:
