@@ -22,7 +22,7 @@ from normcourse.checks.moments import (
 from normcourse.checks.probes import call, calls, forbid, same_gradients, unchanged
 from normcourse.checks.raised import one_line
 from normcourse.checks.values import as_number
-from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts
+from normcourse.checks.verdict import Cases, Slip, every_case, exercise, expect, parts
 from normcourse.training import digits, stacked_accuracy, stacked_mlp, train_stacked
 from normlib import functional
 
@@ -91,12 +91,12 @@ def forward(student) -> None:
     watched = forbid(student, "batch_norm", "normlib")
     inputs = _inputs(4, 3, 2, 3)
     others = _inputs(5, 2, 3, 2, seed=3)  # as wide as there are channels, too
-    with every_case():
-        _check_training(watched, inputs)
-        _check_training(watched, others)
-    with every_case():
-        _check_evaluation(watched, inputs)
-        _check_evaluation(watched, others)
+    with every_case() as cases:
+        _check_training(watched, inputs, cases)
+        _check_training(watched, others, cases)
+    with every_case() as cases:
+        _check_evaluation(watched, inputs, cases)
+        _check_evaluation(watched, others, cases)
     _check_gradient(watched, inputs)
     _check_other_shapes(watched)
     _check_large_mean(watched, inputs)
@@ -327,7 +327,7 @@ def _normalized(x, mean, var, weight=None, bias=None, eps=EPS):
     return functional.batch_norm(x, mean, var, weight, bias, eps=eps)
 
 
-def _check_training(student, inputs) -> None:
+def _check_training(student, inputs, cases: Cases) -> None:
     y, mean, var = _call(student, inputs, True)
     x, old_mean, old_var, w, b = inputs
     want_mean, want_var = old_mean.clone(), old_var.clone()
@@ -336,7 +336,7 @@ def _check_training(student, inputs) -> None:
     slips = _axis_slips(x, w, b) | _training_slips(inputs)
     slips[updated] = _normalized(x, want_mean, want_var, w, b)
     shape = f"for x of shape {tuple(x.shape)}"
-    expect(y, want, slips, f"y in training {shape}")
+    cases.expect(y, want, slips, f"y in training {shape}")
     slips = {
         "running_mean was not updated.": old_mean,
         "the buffers are exchanged: return y, running_mean, running_var.": want_var,
@@ -350,8 +350,8 @@ def _check_training(student, inputs) -> None:
             x.mean(CHANNEL)
         ),
     }
-    expect(mean, want_mean, slips, f"running_mean {shape}")
-    expect(var, want_var, _running_var_slips(x, old_var), f"running_var {shape}")
+    cases.expect(mean, want_mean, slips, f"running_mean {shape}")
+    cases.expect(var, want_var, _running_var_slips(x, old_var), f"running_var {shape}")
 
 
 def _axis_slips(x, w, b) -> dict[str, Tensor]:
@@ -493,7 +493,7 @@ def _with_constants(*names: str):
     return y
 
 
-def _check_evaluation(student, inputs) -> None:
+def _check_evaluation(student, inputs, cases: Cases) -> None:
     y, mean, var = _call(student, inputs, False)
     x, old_mean, old_var, w, b = inputs
     m, outside = x[:, 0].numel(), (old_var.sqrt() + EPS).square()
@@ -511,7 +511,7 @@ def _check_evaluation(student, inputs) -> None:
         ),
         "in evaluation weight and bias are ignored.": _normalized(x, old_mean, old_var),
     }
-    expect(y, _normalized(x, old_mean, old_var, w, b), slips, "y in evaluation")
+    cases.expect(y, _normalized(x, old_mean, old_var, w, b), slips, "y in evaluation")
     for name, got, old in (("running_mean", mean, old_mean), ("running_var", var, old_var)):
         if not (isinstance(got, Tensor) and got.shape == old.shape and torch.equal(got, old)):
             raise Slip(f"evaluation must not change {name}: return it as it came.")

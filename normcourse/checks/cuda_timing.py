@@ -148,7 +148,7 @@ def stopwatch(student: Callable) -> None:
     """
     habits = []  # of the devices with a wrong time
     try:
-        with every_case():
+        with every_case() as cases:
             for moved, settings in (
                 (8e6, {}),
                 (268e6, {}),
@@ -163,7 +163,7 @@ def stopwatch(student: Callable) -> None:
                 if not _is_near(got, right):
                     habits.append(_habit(device, right))
                 what = f"the time of a kernel of {moved / 1e6:g} MB"
-                expect(got, right, _units(right), what, rtol=RTOL, atol=0.0)
+                cases.expect(got, right, _units(right), what, rtol=RTOL, atol=0.0)
                 _enough(device)
     except Slip as slip:
         known = habits[0] if habits and " is off by " in str(slip) else ""

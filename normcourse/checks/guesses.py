@@ -1,6 +1,6 @@
 """What a lesson says to the guess of a predict cell."""
 
-from normcourse.checks.verdict import Slip, numbers, real
+from normcourse.checks.verdict import Slip, numbers, real, two_digits
 
 
 def echo(guess, found) -> None:
@@ -18,7 +18,7 @@ def echo(guess, found) -> None:
     except Slip as slip:
         print(slip)
         return
-    print("you were off by", ", ".join(f"{abs(one):.2g}" for one in away))
+    print("you were off by", ", ".join(two_digits(abs(one)) for one in away))
 
 
 def _away(guess, found) -> list[float]:

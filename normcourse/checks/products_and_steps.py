@@ -12,7 +12,7 @@ from torch import Tensor
 from normcourse import draw, measures
 from normcourse.checks.probes import call
 from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, every_case, exercise, expect, parts, real
+from normcourse.checks.verdict import Slip, every_case, exercise, parts, real
 
 LONGEST = 3
 SMALLEST = 0.5  # of size times number of blocks: below, the branches are as good as switched off
@@ -182,7 +182,7 @@ def _reason(K: int, size: float) -> str:
 @exercise("Exercise 2 (the best rate)")
 def best_rate(student) -> None:
     """student(X) -> (best learning rate, share of the distance that a step leaves at worst)."""
-    with every_case():
+    with every_case() as cases:
         for X in (_features(40, 3, seed=1), _features(60, 5, seed=2)):
             got = parts(call(student, X=X), *RESULTS)
             curvatures = _curvatures(X)
@@ -192,7 +192,8 @@ def best_rate(student) -> None:
             truth = measures.best_step(m, M)
             for name, value, want, table in zip(RESULTS, got, truth, (RATE, SHARE), strict=True):
                 slips = {message: float(wrong(v)) for message, wrong in table.items()}
-                expect(value, want, slips, f"{name}, for {len(X)} rows of {X.shape[1]} features,")
+                what = f"{name}, for {len(X)} rows of {X.shape[1]} features,"
+                cases.expect(value, want, slips, what)
 
 
 RESULTS = ("rate", "share")

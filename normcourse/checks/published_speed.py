@@ -20,14 +20,14 @@ def backward_bytes(student: Callable) -> None:
 
     [EQ-BYTES-BACKWARD]
     """
-    with every_case():
+    with every_case() as cases:
         for sizes in (
             (700, 48, 1, 9),
             (8000, 4096, 16, 132),
         ):  # rows, dim, bytes an element, programs
             got = student(*sizes)
             want = _moved(sizes)
-            expect(got, want, _byte_slips(sizes), "the number of bytes", rtol=1e-12)
+            cases.expect(got, want, _byte_slips(sizes), "the number of bytes", rtol=1e-12)
 
 
 def _moved(

@@ -183,7 +183,7 @@ def convert(student) -> None:
 
     [EQ-RMS-FOLD]
     """
-    with every_case():
+    with every_case() as cases:
         for starts, blocks in ((2, 1), (3, 2), (1, 10)):
             shapes = [(4, 6)] + blocks * [(6, 6), (6, 6)] + [(6, 3)]
             weights = []
@@ -195,7 +195,7 @@ def convert(student) -> None:
             slips = {}
             for text, wrong in CONVERT_SLIPS.items():
                 slips[text] = _logits(wrong(weights), x, _rescaled)
-            expect(_logits(got, x, _rescaled), want, slips, "the tensor of the logits")
+            cases.expect(_logits(got, x, _rescaled), want, slips, "the tensor of the logits")
 
 
 KINDS = {  # what a matrix is, in words

@@ -92,7 +92,7 @@ def fold_network(student) -> None:
 
     [EQ-RMS-FOLD]
     """
-    with every_case():
+    with every_case() as cases:
         for seed, (depth, width) in enumerate(((1, 8), (3, 12))):
             net = _restless(
                 training.transformer(layers.LayerNorm, depth=depth, width=width, heads=2), seed
@@ -120,7 +120,8 @@ def fold_network(student) -> None:
                 text: _converted(net, **left_out)(x).detach()
                 for text, left_out in NETWORK_SLIPS.items()
             }
-            expect(got(x).detach(), want, wrong, "the tensor of the logits", rtol=1e-8, atol=1e-10)
+            logits = got(x).detach()
+            cases.expect(logits, want, wrong, "the tensor of the logits", rtol=1e-8, atol=1e-10)
             unshared(net, got)
 
 

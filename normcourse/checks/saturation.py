@@ -99,11 +99,11 @@ TANH = {  # of alpha a and eps e
 @exercise("Exercise 1 (where a sigmoid stops passing gradient)", "return 0.0")
 def sigmoid_threshold(student) -> None:
     """student(eps): the |x| beyond which the sigmoid's slope is below eps, else 0.0."""
-    with every_case():
+    with every_case() as cases:
         for eps in (EPS, 0.1):
             slips = {message: wrong(eps) for message, wrong in SIGMOID.items()}
             got = _or_nan(student, eps, errors=ValueError)
-            expect(got, _sigmoid_threshold(eps), slips, f"the threshold for eps = {eps}")
+            cases.expect(got, _sigmoid_threshold(eps), slips, f"the threshold for eps = {eps}")
     slips = {
         "no slope of the sigmoid reaches 0.3: every x is beyond the threshold. Return 0.0.": (
             math.nan
@@ -119,12 +119,12 @@ def sigmoid_threshold(student) -> None:
 )
 def threshold(student) -> None:
     """student(alpha, eps): the |x| beyond which tanh(alpha x) is flatter than eps, else 0.0."""
-    with every_case():
+    with every_case() as cases:
         for alpha, eps in ((ALPHA, EPS), (2.0, 0.2)):
             slips = {message: wrong(alpha, eps) for message, wrong in TANH.items()}
             want = measures.tanh_thresholds(eps / alpha).slope / alpha
             what = f"the threshold for alpha = {alpha:g}, eps = {eps}"
-            expect(student(alpha, eps), want, slips, what)
+            cases.expect(student(alpha, eps), want, slips, what)
     slips = {
         "at alpha = 0.5 no slope reaches 0.7: every x is beyond the threshold. Return 0.0.": (
             math.nan

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from normcourse import draw, training
 from normcourse.checks.probes import call, calls
 from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, every_case, exercise, expect
+from normcourse.checks.verdict import Slip, every_case, exercise
 from normlib import layers
 
 CONVENTIONS = ("plain", "offset", "unclear")
@@ -233,12 +233,12 @@ def which_convention(student) -> None:
         raise NotImplementedError
     if first not in CONVENTIONS:
         raise Slip(f"the result is {describe(first)}, expected 'plain', 'offset' or 'unclear'.")
-    with every_case():
+    with every_case() as cases:
         for (net, convention), slips in zip(_checkpoints(), _wrong_readings(), strict=True):
             got = _reading(student, net, x, y)
             if got == "unclear":
                 raise Slip(CAUTIOUS)
-            expect(got, convention, slips, "the convention")
+            cases.expect(got, convention, slips, "the convention")
     if _reading(student, _trained(0), *_misleading_first(x, y)) != "plain":
         raise Slip(FEW_PICTURES)
     got = _reading(student, _hardly_trained(), *_seen())

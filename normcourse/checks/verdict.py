@@ -20,7 +20,7 @@ In this file:
     is_value(got, want)            whether expect would accept it
     real(value, name)              a number of any library as a float
     numbers(values, name)          several of them, in a list, a tensor or an array
-    every_case()                   a block of several `expect`: a slip has to fit in all of them
+    every_case()                   a block of several comparisons: a slip has to fit in all of them
     parts(got, "dx", "dw")         a result that should be a tuple of so many parts
 In probes.py, for an answer that is a function:
     call(student, x=x, eps=eps)    one call with copies of the arguments; Slip if it wrote into one
@@ -46,8 +46,8 @@ What a good check does:
   each place, a zero where the page says what comes out, names in another order than their costs.
 - Call a function with two cases at least, of different shapes, one with more leading dimensions:
   `calls` then finds sizes that are built in, a result kept from the first call, inputs written
-  into, and tensors taken for contiguous. Where it does not fit, `with every_case():` does. A slip
-  is named only if it fits in every case, as closely as the right answer has to.
+  into, and tensors taken for contiguous. Where it does not fit, `with every_case() as cases:`
+  does. A slip is named only if it fits in every case, as closely as the right answer has to.
 - Ask a forward function for its gradients as well, in training and in evaluation.
 - Forbid what the page forbids, and nothing else: a test compares.
 - Name at least eight slips. Have ten wrong answers written by somebody else before you write it:
@@ -104,8 +104,8 @@ class Verdict(str):
 def exercise(title: str, *says: str) -> Callable:
     """Make a check out of a probe that raises Slip.
 
-    The check prints and returns one line, whatever happens. What a probe returns, a sentence on
-    what it measured, ends the line of an accepted answer.
+    The check prints and returns one line, whatever happens. A string that the probe returns is
+    appended to the [ok] line.
 
     says: the parts of the exercise's text that hold a number, or what must not be forgotten, made
     from the constants that the check uses. A test finds each in the text, and no number beside
@@ -200,15 +200,11 @@ def expect(
 
 
 def is_value(got, want) -> bool:
-    """Whether expect would accept got; says nothing, in a block of every_case either."""
-    noted = _NOTES.copy()
-    _NOTES.clear()
+    """Whether expect would accept got."""
     try:
         expect(got, want)
     except Slip:
         return False
-    finally:
-        _NOTES.extend(noted)
     return True
 
 
@@ -247,29 +243,46 @@ def expect_all(
     case.
     """
     given = _Given(list(gots), list(wants), dict(slips), list(labels), rtol, atol)
-    if _NOTES:
-        _NOTES[-1].append(given)
-    else:
-        _compare(given, columns or len(given.gots))
+    _compare(given, columns or len(given.gots))
+
+
+class Cases:
+    """Comparisons that wait until all of them are known; every_case compares them together."""
+
+    def __init__(self) -> None:
+        self._given: list[_Given] = []
+
+    def expect(
+        self,
+        got,
+        want,
+        slips: Mapping | None = None,
+        what: str = "the output",
+        rtol: float = 1e-9,
+        atol: float = 1e-12,
+    ) -> None:
+        """Like the function of this name, later."""
+        tables = {message: [wrong] for message, wrong in (slips or {}).items()}
+        self._given.append(_Given([got], [want], tables, [what], rtol, atol))
+
+    def compare(self) -> None:
+        _compare_together(self._given)
 
 
 @contextlib.contextmanager
-def every_case() -> Iterator[None]:
-    """Within it, `expect` takes notes, and at the end all of them are compared together.
+def every_case() -> Iterator[Cases]:
+    """`with every_case() as cases:` compares at its end all that cases.expect was given.
 
     A slip is named if it fits in every comparison that lists it, not in the first one alone. An
-    error that the student's code raises on the way comes after what is wrong before it.
+    error that the student's code raises on the way is reported after what is wrong before it.
     """
-    notes: list[_Given] = []
-    _NOTES.append(notes)
+    cases = Cases()
     try:
-        yield
+        yield cases
     except BaseException:
-        _NOTES.pop()
-        _compare_together(notes)
+        cases.compare()
         raise
-    _NOTES.pop()
-    _compare_together(notes)
+    cases.compare()
 
 
 @dataclass
@@ -284,7 +297,6 @@ class _Given:
     atol: float
 
 
-_NOTES: list[list[_Given]] = []  # of the open blocks of every_case
 ANY = object()  # what a slip says of a comparison that does not list it
 
 
@@ -423,9 +435,13 @@ def _difference(value: Tensor, truth: Tensor, label: str) -> str:
     hint = " So little is float32's rounding: is something computed in it?" if rounded else ""
     share = ""
     if truth.dim() == 0 and truth != 0:
-        percent = float(f"{100 * off / abs(truth.item()):.2g}")  # 140, and not 1.4e+02
-        share = f", which is {percent:g} % of the right number"
-    return f"{label} is off by up to {off:.2g}{share}.{hint}"
+        share = f", which is {two_digits(100 * off / abs(truth.item()))} % of the right number"
+    return f"{label} is off by up to {two_digits(off)}{share}.{hint}"
+
+
+def two_digits(number: float) -> str:
+    """The number rounded to two digits: 140, and not 1.4e+02."""
+    return f"{float(f'{number:.2g}'):g}"
 
 
 def parts(got, *names: str, kind: str = "tuple", what: str = "the result") -> tuple:

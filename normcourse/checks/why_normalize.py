@@ -16,10 +16,10 @@ from normcourse.checks.probes import calls, same_gradients
 from normcourse.checks.values import describe
 from normcourse.checks.verdict import (
     FLOAT32,
+    Cases,
     Slip,
     every_case,
     exercise,
-    expect,
 )
 from normlib import layers
 
@@ -233,9 +233,9 @@ def depth_over_width(kept, narrowest) -> str:
 
     Returns, in words, what ten times the depth asks for.
     """
-    with every_case():
+    with every_case() as cases:
         for depth, width in ((4, 24), (8, 40)):
-            _one_share(kept, depth, width)
+            _one_share(kept, depth, width, cases)
     expected = ", ".join(map(str, DEPTHS))
     if narrowest == {}:
         raise Slip(f"kept is right; now measure, and fill narrowest for the depths {expected}.")
@@ -251,7 +251,7 @@ def depth_over_width(kept, narrowest) -> str:
     )
 
 
-def _one_share(kept, depth: int, width: int) -> None:
+def _one_share(kept, depth: int, width: int, cases: Cases) -> None:
     data = training.digits()
     shares = []
     first = []
@@ -282,7 +282,7 @@ def _one_share(kept, depth: int, width: int) -> None:
         "depth and width have changed places.": _share(width, depth),
     }
     got = kept(depth, width)
-    expect(got, statistics.mean(shares), slips, f"kept({depth}, {width})")
+    cases.expect(got, statistics.mean(shares), slips, f"kept({depth}, {width})")
 
 
 def _least_width(depth: int, width) -> None:

@@ -29,6 +29,11 @@ def test_one_number_is_compared(guess, capsys):
     assert capsys.readouterr().out == "you were off by 0.25\n"
 
 
+def test_a_large_distance_is_written_out(capsys):
+    echo(350, 100)
+    assert capsys.readouterr().out == "you were off by 250\n"
+
+
 @pytest.mark.parametrize(
     "guess, said",
     [

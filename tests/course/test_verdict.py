@@ -200,15 +200,15 @@ def test_a_number_in_float32_is_judged_by_what_float32_can_keep(answer, piece):
 
 @exercise("two rows")
 def check_rows(student):
-    with every_case():
+    with every_case() as cases:
         for row in ([1.0, 3.0], [2.0, 2.0, 8.0]):
             mean, size = parts(student(row), "mean", "size")
             slips = {
                 "that is the sum.": sum(row),
                 "that is the middle.": sorted(row)[len(row) // 2],
             }
-            expect(mean, sum(row) / len(row), slips, f"the mean of {row}")
-            expect(size, max(row), {"that is the smallest.": min(row)}, "the largest")
+            cases.expect(mean, sum(row) / len(row), slips, f"the mean of {row}")
+            cases.expect(size, max(row), {"that is the smallest.": min(row)}, "the largest")
 
 
 def of_each(mean, size=max):
@@ -249,9 +249,9 @@ def test_a_slip_has_to_fit_in_every_comparison_that_lists_it(student, line):
 def test_a_block_of_comparisons_has_one_tolerance():
     @exercise("two tolerances")
     def check_two(answer):
-        with every_case():
-            expect(answer, 1.0)
-            expect(answer, 1.0, rtol=0.1)
+        with every_case() as cases:
+            cases.expect(answer, 1.0)
+            cases.expect(answer, 1.0, rtol=0.1)
 
     assert "need the same tolerances" in check_two(1.0)
 
