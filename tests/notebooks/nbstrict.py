@@ -160,9 +160,13 @@ class StrictCell(IPyNbCell):
         reason = self.run_in_kernel()
         if reason:
             self.raise_cell_error(self.parent.end(self, reason))
-        raised = any(output.output_type == "error" for output in self.test_outputs)
-        if self.options["check_exception"] and not raised:
+        if self.options["check_exception"] and not self.raised:
             self.raise_cell_error("tagged raises-exception, but raised nothing")
+
+    @property
+    def raised(self) -> bool:
+        """Whether the cell raised an exception in this run."""
+        return any(output.output_type == "error" for output in self.test_outputs or [])
 
     def run_in_kernel(self) -> str | None:
         """nbval's run and comparison; returns why the kernel cannot go on, if it cannot."""
@@ -204,10 +208,15 @@ class StrictCell(IPyNbCell):
             return super().repr_failure(excinfo)
         details = COLOUR.sub("", excinfo.value.inner_traceback or "").strip("\n") + "\n"
         details += "".join(o.text for o in self.test_outputs or [] if o.get("name") == "stderr")
-        return (
+        says = (
             f"{self.path.name}, cell {self.name}: {excinfo.value}\n{details}\n"
-            f"The cell:\n{self.cell.source}\n\n"
-            "If the new result is the right one, renew the stored outputs: make notebooks"
+            f"The cell:\n{self.cell.source}\n"
+        )
+        unexpected = self.raised and not self.options["check_exception"]
+        if self.parent.ended or unexpected:  # there is no new result to store
+            return says
+        return (
+            f"{says}\nIf the new result is the right one, renew the stored outputs: make notebooks"
         )
 
     def reportinfo(self):

@@ -287,6 +287,15 @@ def test_strict_nbval_sees_what_differs_and_nothing_else(tmp_path):
     assert said.keys() == WITNESS.keys()
     for name, (_, expected) in WITNESS.items():
         assert expected in said[name] if expected else said[name] == "", said[name]
+    advised = {name for name, text in said.items() if "make notebooks" in text}
+    assert advised == {
+        "other-number",
+        "lost-output",
+        "upside-down",
+        "other-alt",
+        "raises",
+        "never-run",
+    }  # and not where a kernel died: it has no new result to store
 
 
 @pytest.mark.slow
