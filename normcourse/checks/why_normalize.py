@@ -204,7 +204,7 @@ def _unwritten(steady) -> bool:
 
 def _last_size(variance: float) -> float:
     """Behind the last ReLU of the lesson's thirty layers."""
-    net = training.mlp(depth=30, start="torch").double()
+    net = training.mlp(depth=30, init="torch").double()
     with torch.no_grad():
         for layer in net:
             if isinstance(layer, nn.Linear):
@@ -549,7 +549,7 @@ def _without_sign(student, negative: Tensor) -> None:
 
 def _sizes_behind_relu(student) -> Tensor:
     """The size of each row that the first norm of the lesson's net hands on."""
-    net = training.mlp(student, depth=30, shortcut=True, start="torch").double()
+    net = training.mlp(student, depth=30, residual=True, init="torch").double()
     with torch.no_grad():
         rows = _normed(student, net[:2](training.digits().validation_x))
     return rows.square().mean(1).sqrt()
@@ -568,6 +568,6 @@ def _behind_relu(student) -> str:
 
 def _trained(student, rate: float, *, seed: int = 0) -> float | None:
     """Accuracy of the lesson's net with the student's norm; None if its numbers overflowed."""
-    net = training.mlp(student, depth=30, shortcut=True, start="torch", seed=seed).double()
+    net = training.mlp(student, depth=30, residual=True, init="torch", seed=seed).double()
     run = training.train(net, training.digits(), steps=STEPS, lr=rate)
     return None if run.diverged else run.validation_accuracy[-1]

@@ -81,11 +81,11 @@ def streams_mlp(
     width: int = 32,
     streams: int = 4,
     mixing: str = "free",
-    start: str = "xavier",
+    init: str = "xavier",
     seed: int = 0,
 ) -> nn.Sequential:
     """`residual_mlp` with Pre-LN and the same weights, its blocks beside several streams."""
-    first, *blocks_and_end = residual_mlp(norm, depth=depth, width=width, start=start, seed=seed)
+    first, *blocks_and_end = residual_mlp(norm, depth=depth, width=width, init=init, seed=seed)
     mixed: list[nn.Module] = []
     for number, block in enumerate(blocks_and_end[:depth]):
         assert isinstance(block, Block)

@@ -93,7 +93,7 @@ def test_what_is_still_missing_is_named(steady):
 def test_the_thirty_layers_get_the_reader_s_variance():
     """The verdict of the solution tells the size that the lesson measures with He's weights."""
     verdict = check.factor(lambda n, v: math.sqrt(n * v / 2), lambda n: torch.tensor(2 / n))
-    net = training.mlp(depth=30, start="he")
+    net = training.mlp(depth=30, init="he")
     size = net[:-1](training.digits().validation_x).square().mean().sqrt().item()
     assert verdict.startswith("[ok]")
     assert f"is {size:.1f}, with torch's it was 1e-12" in verdict
@@ -492,7 +492,7 @@ def test_an_epsilon_as_large_as_the_row_is_named(monkeypatch):
 def test_an_unusual_norm_is_accepted_with_the_accuracy_that_it_brought():
     size = SIZES["cubes"]
     norm = norm_of(lambda h: h / (size(h) + 1e-6))
-    net = training.mlp(norm, depth=30, shortcut=True, start="torch")
+    net = training.mlp(norm, depth=30, residual=True, init="torch")
     run = training.train(net, training.digits(), steps=100, lr=0.1)
     verdict = check.own_norm(norm)
     assert verdict.startswith("[ok]")

@@ -59,7 +59,7 @@ def told(lesson, kind: str, seed: int, **net: int) -> nn.Module:
 
 
 def fresh(norm, seed: int, *, width: int = 64, depth: int = 15) -> nn.Module:
-    return training.residual_mlp(norm, depth=depth, width=width, start="he", seed=seed)
+    return training.residual_mlp(norm, depth=depth, width=width, init="he", seed=seed)
 
 
 def share(lesson, net, seed: int, *, steps: int = 40, lr: float = 0.1, by: str = "sgd") -> float:

@@ -16,7 +16,7 @@ RECORDS = Path(__file__).parents[2] / "notebooks" / "records"
 
 
 def deep(norm, seed, depth=30, **how):
-    return training.mlp(norm, depth=depth, start="torch", shortcut=True, seed=seed, **how)
+    return training.mlp(norm, depth=depth, init="torch", residual=True, seed=seed, **how)
 
 
 def read(net, data):

@@ -13,13 +13,13 @@ LESSON = "02a_placement.ipynb"
 NETS = ("setup", ("failure-run", "net = new_net"))
 
 
-@pytest.mark.parametrize("start", ["xavier", "he"])
+@pytest.mark.parametrize("init", ["xavier", "he"])
 @pytest.mark.parametrize("depth", [6, 12, 24, 48])
-def test_pre_ln_has_the_larger_ratio_and_post_ln_is_not_always_the_more_even_one(depth, start):
+def test_pre_ln_has_the_larger_ratio_and_post_ln_is_not_always_the_more_even_one(depth, init):
     lesson = run_cells(LESSON, *NETS, ("predict-02-answer", "ratios = {}"))
 
     def new_net(placement, seed, depth):
-        options = {"depth": depth, "placement": placement, "start": start, "seed": seed}
+        options = {"depth": depth, "placement": placement, "init": init, "seed": seed}
         return training.residual_mlp(layers.LayerNorm, **options)
 
     lesson["new_net"] = new_net
@@ -30,7 +30,7 @@ def test_pre_ln_has_the_larger_ratio_and_post_ln_is_not_always_the_more_even_one
     away = {placement: found.log().abs() for placement, found in ratios.items()}
     assert (ratios["pre"] > ratios["post"]).sum() >= 18
     closer = (away["post"] < away["pre"]).sum()
-    assert 16 <= closer <= 18 if start == "xavier" and depth <= 24 else 11 <= closer <= 13
+    assert 16 <= closer <= 18 if init == "xavier" and depth <= 24 else 11 <= closer <= 13
 
 
 class Scaled(torch.nn.Module):

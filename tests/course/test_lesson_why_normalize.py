@@ -35,7 +35,7 @@ def test_a_layer_multiplies_the_size_by_nearly_the_same_factor_in_all_starts():
     x = definitions()["data"].validation_x
     for width in (32, 64, 128):
         for seed in range(20):
-            net = training.mlp(depth=30, width=width, start="torch", seed=seed)
+            net = training.mlp(depth=30, width=width, init="torch", seed=seed)
             first = net[:2](x).square().mean()
             last = net[:-1](x).square().mean()
             factor = (last / first) ** (1 / 58)  # 29 layers, and the root
@@ -115,10 +115,10 @@ def test_the_worst_fresh_net_with_shortcuts_is_ahead_of_the_best_one_without(wid
     plain = []
     beside = []
     for seed in range(20):
-        settings = {"depth": 30, "width": width, "start": "torch", "seed": seed}
+        settings = {"depth": 30, "width": width, "init": "torch", "seed": seed}
         plain.append(share(training.mlp(**settings)[:-1]))
         for norm in NORMS.values():  # no last norm, no head
-            beside.append(share(training.mlp(norm, shortcut=True, **settings)[:31]))
+            beside.append(share(training.mlp(norm, residual=True, **settings)[:31]))
     assert (max(plain) < min(beside)) == (width > 8)
 
 
@@ -128,7 +128,7 @@ def test_with_hes_weights_and_no_norm_a_shortcut_keeps_fewer_digits():
     data = lesson["data"]
     kept = []
     for seed in range(20):
-        body = training.mlp(depth=30, shortcut=True, seed=seed)[:31]
+        body = training.mlp(depth=30, residual=True, seed=seed)[:31]
         kept.append(lesson["told_apart"](body(data.validation_x), data.validation_y))
     assert 0.25 < min(kept) < 0.32
     assert 0.43 < max(kept) < 0.5
@@ -154,10 +154,10 @@ def test_a_linear_head_too_reads_more_from_the_worst_fresh_net_with_shortcuts():
     plain = []
     beside = []
     for seed in range(20):
-        settings = {"depth": 30, "start": "torch", "seed": seed}
+        settings = {"depth": 30, "init": "torch", "seed": seed}
         for norm in NORMS.values():  # no last norm, no head
             plain.append(read_by_a_linear_head(training.mlp(norm, **settings)[:-1], data))
-            with_shortcuts = training.mlp(norm, shortcut=True, **settings)[:31]
+            with_shortcuts = training.mlp(norm, residual=True, **settings)[:31]
             beside.append(read_by_a_linear_head(with_shortcuts, data))
     assert max(plain) < 0.5 < 0.6 < min(beside)
 
@@ -168,7 +168,7 @@ def test_behind_200_layers_with_shortcuts_only_norms_keep_the_digits(seed):
     lesson = definitions()
     data = lesson["data"]
     for name, norm in NORMS.items():
-        how = {"depth": 200, "shortcut": True, "start": "torch", "seed": seed}
+        how = {"depth": 200, "residual": True, "init": "torch", "seed": seed}
         rows = training.mlp(norm, **how)[:201](data.validation_x)  # no last norm, no head
         kept = lesson["told_apart"](rows, data.validation_y)
         assert (kept < 0.4) == (name == "none")
@@ -209,8 +209,8 @@ def test_a_net_of_the_lesson_ends_as_in_its_record(name, norm):
 
 def lost_without_branches(lesson, norm, constant, rate, seed, **net):
     """What the net reached, and how much of it goes when the trained branches are taken away."""
-    net = {"depth": 30, "start": "torch"} | net
-    net = training.mlp(norm, shortcut=True, branch_gain=constant, seed=seed, **net)
+    net = {"depth": 30, "init": "torch"} | net
+    net = training.mlp(norm, residual=True, branch_gain=constant, seed=seed, **net)
     lesson["train"](net, steps=100, rate=rate)
     trained = lesson["accuracy"](net)
     for block in net:
@@ -226,12 +226,12 @@ OF_FULL_SIZE = (0.45, 0.9)
 BRANCHES = [
     ((None, 0.05), 0.3, {}, HARDLY_USED),
     ((None, 0.05), 1.0, {}, HARDLY_USED),
-    ((None, 0.05), 0.3, {"start": "he"}, HARDLY_USED),
+    ((None, 0.05), 0.3, {"init": "he"}, HARDLY_USED),
     ((None, 0.05), 0.3, {"depth": 100}, HARDLY_USED),
     ((None, 0.2), 0.3, {}, (-0.03, 0.1)),
     ((nn.LayerNorm, 0.05), 0.1, {}, HARDLY_USED),
     (NORMED, 0.1, {}, OF_FULL_SIZE),
-    (NORMED, 0.3, {"start": "he"}, OF_FULL_SIZE),
+    (NORMED, 0.3, {"init": "he"}, OF_FULL_SIZE),
     (NORMED, 0.03, {"depth": 100}, OF_FULL_SIZE),
     ((layers.BatchNorm1d, 1.0), 0.1, {}, OF_FULL_SIZE),
 ]
@@ -263,7 +263,7 @@ def test_the_blocks_need_not_learn(norm, rate, starts, trained, frozen):
     lesson = definitions()
     for seed in range(starts):
         for learns, (least, most) in ((True, trained), (False, frozen)):
-            how = {"depth": 30, "shortcut": True, "start": "torch", "seed": seed}
+            how = {"depth": 30, "residual": True, "init": "torch", "seed": seed}
             net = training.mlp(NORMS[norm], **how)
             net[2:31].requires_grad_(learns)
             lesson["train"](net, steps=100, rate=rate)
@@ -274,7 +274,7 @@ def test_the_blocks_need_not_learn(norm, rate, starts, trained, frozen):
 @pytest.mark.parametrize("seed", range(5))
 def test_with_rms_norm_frozen_blocks_are_slower_and_do_as_well_in_the_end(seed):
     lesson = definitions()
-    net = training.mlp(layers.RMSNorm, depth=30, shortcut=True, start="torch", seed=seed)
+    net = training.mlp(layers.RMSNorm, depth=30, residual=True, init="torch", seed=seed)
     net[2:31].requires_grad_(False)
     lesson["train"](net, steps=400, rate=0.3)
     assert 0.94 < lesson["accuracy"](net) < 0.98
@@ -307,7 +307,7 @@ def test_of_norms_of_one_s_own_the_one_that_subtracts_the_mean_ends_ahead():
     lesson = definitions()
 
     def found(formula, rate, seed):
-        how = {"depth": 30, "shortcut": True, "start": "torch", "seed": seed}
+        how = {"depth": 30, "residual": True, "init": "torch", "seed": seed}
         net = training.mlp(lambda width: RowNorm(formula), **how)
         lesson["train"](net, steps=100, rate=rate)
         return lesson["accuracy"](net)
@@ -331,10 +331,10 @@ def test_rows_far_apart_lose_the_digits_and_rows_that_are_alike_keep_them(width)
         return spread, lesson["told_apart"](rows, data.validation_y)
 
     for seed in range(6):
-        how = {"depth": 30, "width": width, "start": "torch", "seed": seed}
+        how = {"depth": 30, "width": width, "init": "torch", "seed": seed}
         spread, told = spread_and_told(training.mlp(layers.BatchNorm1d, **how)[:-1])
         assert 0.7 < spread < 0.9
         assert 0.03 < told < 0.17
-        spread, told = spread_and_told(training.mlp(layers.RMSNorm, shortcut=True, **how)[:31])
+        spread, told = spread_and_told(training.mlp(layers.RMSNorm, residual=True, **how)[:31])
         assert 0.06 < spread < 0.12
         assert told > 0.3
