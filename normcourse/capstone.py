@@ -103,8 +103,8 @@ def finals(record: TrainingRecord, contender: str) -> list[Run]:
 def points(record: TrainingRecord, contender: str) -> Tensor:
     """Right test digits in percent (seeds,), one number for each run that judges."""
     total = record.settings.data.test
-    right = [100 * run.test_right / total for run in finals(record, contender)]
-    return torch.tensor(right, dtype=torch.float64)
+    right = [run.test_right for run in finals(record, contender)]
+    return torch.tensor(right, dtype=torch.float64) * 100 / total
 
 
 def report_starts(record: TrainingRecord) -> None:

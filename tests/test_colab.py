@@ -78,13 +78,14 @@ def test_the_branch_has_every_lesson_without_outputs_and_solutions(branch, lesso
 def test_the_first_cell_installs_the_course_and_no_torch(lessons):
     for cells in lessons.values():
         lines = cells[0]["source"].splitlines()
-        clone, install, folder = (line for line in lines if not line.startswith("#"))
+        clone, install, signals, folder = (line for line in lines if not line.startswith("#"))
         assert (
             f"git clone --quiet --depth 1 --branch colab https://github.com/{REPOSITORY} " in clone
         )
         packages = install.removeprefix("%pip install --quiet ~/normlib ").split()
-        assert {"matplotlib", "scikit-learn", "sympy"} < set(packages)
+        assert {"matplotlib", "mnist1d", "scikit-learn", "sympy"} < set(packages)
         assert not {"torch", "jupyterlab", "ipykernel"} & set(packages)
+        assert signals == '!python -c "from normcourse import training; training.signals()"'
         assert folder == "%cd ~/normlib/notebooks"
 
 

@@ -31,7 +31,7 @@ MAY_IMPORT = {  # room -> the rooms it may import
     "atomic": set(),
     "jsonfile": {"atomic"},
     "timing": {"jsonfile"},
-    "training": {"layers", "surgery", "jsonfile"},
+    "training": {"layers", "surgery", "jsonfile", "atomic"},
     "progress": {"atomic"},
     "capstone": {"measures", "training"},
     "checks": {
@@ -40,7 +40,12 @@ MAY_IMPORT = {  # room -> the rooms it may import
     },
     "normcourse": set(),
 }  # fmt: skip
-ONLY_IN = {"matplotlib": {"figures"}, "sklearn": set(), "tqdm": {"training"}}
+ONLY_IN = {
+    "matplotlib": {"figures"},
+    "mnist1d": {"training"},
+    "sklearn": set(),
+    "tqdm": {"training"},
+}
 TRITON = {"kernels", "timing"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 MODULE = {"pillow": "PIL", "ipython": "IPython", "scikit-learn": "sklearn"}  # else as on the index
@@ -111,7 +116,7 @@ def test_what_a_file_imports_is_declared_and_the_library_never_needs_the_course(
 
 def test_the_declared_needs_are_read_from_pyproject():
     assert {"torch", "numpy"} == LIBRARY_NEEDS
-    assert {"IPython", "PIL", "matplotlib", "scipy", "sklearn", "triton"} <= COURSE_NEEDS
+    assert {"IPython", "PIL", "matplotlib", "mnist1d", "scipy", "sklearn", "triton"} <= COURSE_NEEDS
 
 
 def test_every_file_of_both_houses_is_looked_at():

@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 from editions import colab
-from tools import learner, merge, release
+from tools import environment, learner, merge, release
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"\]\(([\w./-]+)(#[^)\s]*)?\)")
@@ -24,6 +24,7 @@ INSTALL = """\
 # The numbers in the text are those of torch {pinned}: another torch may differ in last digits.
 !test -d ~/normlib || git clone --quiet --depth 1 --branch {branch} {source} ~/normlib
 %pip install --quiet ~/normlib {packages}
+!python -c "{signals}"
 %cd ~/normlib/notebooks"""
 
 
@@ -38,6 +39,7 @@ def install_cell(source: str) -> dict:
         pinned=pinned,
         branch=colab.BRANCH,
         source=source,
+        signals=environment.SIGNALS,
         packages=" ".join(name for name in names if name not in BROUGHT),
     )
     cell = {"cell_type": "code", "id": "install", "metadata": {}, "source": text}

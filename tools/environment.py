@@ -20,6 +20,8 @@ PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 STAMP = VENV / "installed.sha256"
 CONSTRAINTS = ROOT / "constraints.txt"
 TORCH = os.environ.get("TORCH", "")
+# Makes the signals, which takes seconds, before a lesson needs them
+SIGNALS = "from normcourse import training; training.signals()"
 COMES_WITH_TORCH = ("torch==", "triton==", "nvidia-", "cuda-")
 
 
@@ -93,6 +95,7 @@ def install() -> None:
         pip("--no-deps", *torch_args, "torch")
     # so that the constraints hold for setuptools as well
     pip("--no-build-isolation", "-e", ".[lab,test,web]")
+    subprocess.run([PYTHON, "-c", SIGNALS], cwd=ROOT, capture_output=True)
     STAMP.write_text(goal())
 
 

@@ -159,9 +159,8 @@ def _total(grid: Grid) -> int:
 
 
 def _prepare() -> None:
-    """A process that trains: one thread, float64, and no bar for each run."""
+    """A process that trains: one thread, and no bar for each run."""
     torch.set_num_threads(1)
-    torch.set_default_dtype(torch.float64)
     os.environ.pop("NORMLIB_PROGRESS", None)
 
 
@@ -174,13 +173,18 @@ def _prepare_worker() -> None:
 
 
 @functools.cache
-def _digits() -> training.Data:
-    return training.digits()
+def _data(name: str, dtype: str) -> training.Data:
+    """The data in this dtype, which has to be the default one."""
+    assert str(torch.get_default_dtype()) == f"torch.{dtype}"
+    return training.SOURCES[name]()
 
 
 def _run(grid: Grid, cell: Cell) -> tuple[Run, float]:
+    dtype = grid.train["dtype"]
+    torch.set_default_dtype(getattr(torch, dtype))
+    data = _data(grid.data.name, dtype)
     start = time.process_time()
-    run = training.trial(grid, cell, _digits())
+    run = training.trial(grid, cell, data)
     return run, time.process_time() - start
 
 

@@ -101,7 +101,7 @@ def nudge(
 
 
 OPENING_RATES = [3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]
-OPENING = {"build": "mlp", "depth": 30, "start": "torch"}  # lesson 00: three norms, two repairs
+OPENING = {"build": "mlp", "depth": 30, "init": "torch"}  # lesson 00: three norms, two repairs
 DEEP_RATES = [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]
 NORMS = ["none", "batch_norm", "layer_norm", "rms_norm"]
 SGD = {"optimizer": "sgd", "steps": 400, "warmup": 0, "evaluate_every": 100}
@@ -109,42 +109,42 @@ SGD = {"optimizer": "sgd", "steps": 400, "warmup": 0, "evaluate_every": 100}
 GRIDS = {
     "opening_plain": grid(
         NORMS,
-        {**OPENING, "shortcut": False},
+        {**OPENING, "residual": False},
         ADAM | SGD,
         rates=OPENING_RATES,
         nudged=nudge(NORMS[1:], count=5),
     ),
-    "opening_shortcut": grid(NORMS, {**OPENING, "shortcut": True}, ADAM | SGD, rates=OPENING_RATES),
+    "opening_shortcut": grid(NORMS, {**OPENING, "residual": True}, ADAM | SGD, rates=OPENING_RATES),
     "opening_zero": grid(  # its control: one layer and the head are left
         ["none"],
-        {**OPENING, "shortcut": True, "branch_gain": 0.0},
+        {**OPENING, "residual": True, "branch_gain": 0.0},
         ADAM | SGD,
         rates=OPENING_RATES,
     ),
     "opening_he": grid(
         ["none"],
-        {**OPENING, "start": "he", "shortcut": False},
+        {**OPENING, "init": "he", "residual": False},
         ADAM | SGD,
         rates=OPENING_RATES,
         nudged=nudge(["none"]),
     ),
     "opening_adam": grid(
         ["none", "layer_norm"],
-        {**OPENING, "shortcut": False},
+        {**OPENING, "residual": False},
         ADAM | SGD | {"optimizer": "adam"},
         rates=[1e-4, 3e-4, 1e-3, 3e-3],
         nudged=nudge(["layer_norm"], count=5),
     ),
     "opening_he_adam": grid(  # the right size, and the other optimizer
         ["none"],
-        {**OPENING, "start": "he", "shortcut": False},
+        {**OPENING, "init": "he", "residual": False},
         ADAM | SGD | {"optimizer": "adam"},
         rates=[1e-4, 3e-4, 1e-3, 3e-3],
         nudged=nudge(["none"], count=3),
     ),
     "opening_he_long": grid(  # the right size, and sixteen times the steps
         ["none"],
-        {**OPENING, "start": "he", "shortcut": False},
+        {**OPENING, "init": "he", "residual": False},
         ADAM | SGD | {"steps": 1600},
         rates=[3e-3, 1e-2, 3e-2],
         nudged=nudge(["none"], count=2),
@@ -189,7 +189,7 @@ GRIDS = {
     ),
     "capstone_deep": grid(  # lesson 00's net of 30 layers, with its shortcuts of full size
         [*MAIN, *ADDED, "skip_init"],
-        {**OPENING, "shortcut": True},
+        {**OPENING, "residual": True},
         ADAM | SGD | {"steps": 100, "evaluate_every": 5},
         rates=DEEP_RATES,
         seeds=TEN,
@@ -197,13 +197,13 @@ GRIDS = {
     ),
     "capstone_deep_long": grid(  # the same with four times the steps
         [*NORMS, "dyt", "derf", "skip_init"],
-        {**OPENING, "shortcut": True},
+        {**OPENING, "residual": True},
         ADAM | SGD,
         rates=[3e-4, *DEEP_RATES[5:]],
     ),
     "capstone_deep_adam": grid(  # the same for 100 steps with the other optimizer
         ["none", "layer_norm", "dyt", "skip_init"],
-        {**OPENING, "shortcut": True},
+        {**OPENING, "residual": True},
         ADAM | SGD | {"optimizer": "adam", "steps": 100},
         rates=DEEP_RATES[:7],
     ),
@@ -243,10 +243,10 @@ for name, change in (
     ("wide", {"width": 128}),
     ("shallow", {"depth": 10}),
 ):
-    for place, shortcut in (("plain", False), ("shortcut", True)):
+    for place, residual in (("plain", False), ("shortcut", True)):
         GRIDS[f"opening_{place}_{name}"] = grid(
             NORMS,
-            OPENING | {"shortcut": shortcut} | change,
+            OPENING | {"residual": residual} | change,
             ADAM | SGD | {"steps": 100},
             rates=OPENING_RATES,
         )
@@ -254,7 +254,7 @@ for name, change in (
 # Lesson 00's last question: branches made small by a constant, and norms beside branches of full
 # size; 30 layers with torch's weights, with He's weights, and 100 layers. All have the same rates
 LAST_RATES = [3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]
-for name, change in (("", {}), ("_hes", {"start": "he"}), ("_deep", {"depth": 100})):
+for name, change in (("", {}), ("_hes", {"init": "he"}), ("_deep", {"depth": 100})):
     for kind, names, gain in (
         ("small", ["none"], 0.2),
         ("smaller", ["none"], 0.05),
@@ -262,14 +262,14 @@ for name, change in (("", {}), ("_hes", {"start": "he"}), ("_deep", {"depth": 10
     ):
         GRIDS[f"opening_{kind}{name}"] = grid(
             names,
-            OPENING | {"shortcut": True, "branch_gain": gain} | change,
+            OPENING | {"residual": True, "branch_gain": gain} | change,
             ADAM | SGD | {"steps": 100},
             rates=LAST_RATES,
             seeds=TEN,
         )
 
 # Lesson 02: lesson 00's net with shortcuts, two pictures a step; narrower, wider, and for longer
-DEEP = OPENING | {"shortcut": True}
+DEEP = OPENING | {"residual": True}
 GRIDS["pairs_deep"] = grid(
     ["none", "skip_init", "batch_norm", "layer_norm"],
     DEEP,
@@ -327,7 +327,7 @@ GRIDS["pairs_mild"] = grid(
 
 # Lesson 02a: one residual MLP with its norms in four places, as Post-LN with a warm-up as well;
 # each again with four times the steps at the two high rates
-PLACED = {"build": "residual_mlp", "depth": 12, "width": 32, "start": "xavier"}
+PLACED = {"build": "residual_mlp", "depth": 12, "width": 32, "init": "xavier"}
 NO_WARMUP = ADAM | {"steps": 200, "evaluate_every": 25, "warmup": 0}
 FOUR_TIMES = NO_WARMUP | {"steps": 800, "evaluate_every": 100}
 FIVE = (100, 101, 102, 103, 104)  # starts at each rate: the lesson shows them all
@@ -365,8 +365,8 @@ for mixing in MIXINGS:
 
 # Lesson 06a: 15 blocks of two layers that start at He's size, with norms, curves and neither; then
 # the same blocks with torch's small weights, and both with the other optimizer
-BLOCKS = {"build": "residual_mlp", "depth": 15, "width": 64, "placement": "pre", "start": "he"}
-SMALL_BLOCKS = BLOCKS | {"start": "torch"}
+BLOCKS = {"build": "residual_mlp", "depth": 15, "width": 64, "placement": "pre", "init": "he"}
+SMALL_BLOCKS = BLOCKS | {"init": "torch"}
 BY_SGD = ADAM | {"optimizer": "sgd", "warmup": 0, "steps": 100, "evaluate_every": 25}
 BY_ADAM = BY_SGD | {"optimizer": "adam"}
 AT_ZERO = ["rms_norm", "skip_init", "fixup"]

@@ -1,4 +1,4 @@
-"""What the lessons train: real data in the box, small models with a pluggable norm, one loop.
+"""What the lessons train: small data sets, small models with a pluggable norm, one loop.
 
 The capstone's grid is built from the same parts: `trial` does one of its runs, `load_record` reads
 the rest. From the ground up: data, models -> decay, streams -> contenders, looks, stacked -> loop,
@@ -7,7 +7,7 @@ swaps, records -> trials.
 
 from normcourse.jsonfile import RecordError
 from normcourse.training.contenders import CONTENDERS, MODELS, build
-from normcourse.training.data import Data, digits
+from normcourse.training.data import SOURCES, Data, digits, signals
 from normcourse.training.decay import DECAYED, WITHOUT_HEAD, decay_groups, gains_by_place
 from normcourse.training.looks import accuracy, by_depth
 from normcourse.training.loop import OPTIMIZERS, Record, train
@@ -18,6 +18,7 @@ from normcourse.training.models import (
     cnn,
     mlp,
     residual_mlp,
+    signal_cnn,
     transformer,
 )
 from normcourse.training.records import NUDGE, load_record, nudged, plan, sweep, tuned
@@ -37,6 +38,7 @@ __all__ = [
     "MODELS",
     "NUDGE",
     "OPTIMIZERS",
+    "SOURCES",
     "WITHOUT_HEAD",
     "Attention",
     "Block",
@@ -62,6 +64,8 @@ __all__ = [
     "residual_mlp",
     "rows_read",
     "same_verdict",
+    "signal_cnn",
+    "signals",
     "stacked_accuracy",
     "stacked_mlp",
     "streams_mlp",

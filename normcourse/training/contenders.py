@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
-from normcourse.training.models import Norm, cnn, mlp, residual_mlp, transformer
+from normcourse.training.models import Norm, cnn, mlp, residual_mlp, signal_cnn, transformer
 from normcourse.training.streams import streams_mlp
 from normlib import layers
 
-MODELS = {build.__name__: build for build in (mlp, residual_mlp, cnn, transformer, streams_mlp)}
+BUILT = (mlp, residual_mlp, cnn, transformer, streams_mlp, signal_cnn)
+MODELS = {build.__name__: build for build in BUILT}
 GROUPS = 4
 CAP = 3.0  # leaves three standard deviations of a normalized activation their room
 
@@ -25,7 +26,8 @@ class Contender:
     start: str  # for the record
     rows: Norm | None = None
     flat: bool = False  # rows needs (N, D): tokens are flattened into the batch
-    images: Norm | None = None  # None: rows, on the channels of each pixel
+    # for images; rows then takes signals (N, C, L). None: rows, on the channels of each pixel
+    images: Norm | None = None
     weights: bool = False  # torch's weight norm on every Linear and convolution
     qk: Norm | None = None  # on the queries and keys of each head: transformers only
     skip_init: bool = False  # no norm, each branch times a number that starts at 0: blocks only
@@ -125,6 +127,8 @@ _layer_norm = Contender("eps 1e-5", partial(layers.LayerNorm, eps=1e-5))
 _rms_rows = partial(layers.RMSNorm, eps=1e-5)
 _group_rows = partial(layers.GroupNorm, GROUPS)
 _group_norm = Contender(f"{GROUPS} groups, eps 1e-5", _group_rows, flat=True, images=_group_rows)
+_one_group = partial(layers.GroupNorm, 1)
+_group_norm_1 = Contender("1 group, eps 1e-5", _one_group, flat=True, images=_one_group)
 _decays = partial(Contender, rows=_rms_rows)
 _dyt_1 = partial(_dyt, scale=1.0)
 _dyisru_1 = partial(_dyisru, scale=1.0)
@@ -156,6 +160,7 @@ CONTENDERS = {
         "eps 1e-5, gains stored as offsets from 1, and all decay", OffsetRMSNorm, decayed="gains"
     ),
     "group_norm": _group_norm,
+    "group_norm_1": _group_norm_1,
     "weight_norm": Contender("g = ||v||: the same function as none", weights=True),
     "skip_init": Contender("no norm, each branch times a number from 0", skip_init=True),
     "fixup": Contender("no norm, Fixup's branches", fixup=True),
@@ -190,7 +195,7 @@ CONTENDERS = {
 
 
 class _OnRows(nn.Module):
-    """A layer for (N, D), on tokens (N, T, D) or on the channels of each pixel of images."""
+    """A layer for (N, D), on tokens (N, T, D), or on the channels of each pixel or point."""
 
     def __init__(self, layer: nn.Module, images: bool) -> None:
         super().__init__()
@@ -198,7 +203,7 @@ class _OnRows(nn.Module):
         self.images = images
 
     def forward(self, x: Tensor) -> Tensor:
-        last = x.movedim(1, -1) if self.images else x  # (N, H, W, C) or (N, T, D)
+        last = x.movedim(1, -1) if self.images else x  # (N, H, W, C), (N, L, C) or (N, T, D)
         y = self.layer(last.flatten(0, -2))
         y = y.unflatten(0, last.shape[:-1])
         return y.movedim(-1, 1) if self.images else y
@@ -210,9 +215,11 @@ def _on_rows(rows: Norm, images: bool) -> Norm:
 
 def _placed(contender: Contender, build: str, rows: Norm | None) -> Norm | None:
     """The contender's layer for rows as it fits the shapes inside a model."""
-    if build == "cnn":
-        if rows is None or contender.images is not None:
-            return contender.images
+    if build == "cnn" and (rows is None or contender.images is not None):
+        return contender.images
+    if build == "signal_cnn" and contender.images is not None:
+        return rows
+    if rows is not None and build in ("cnn", "signal_cnn"):
         return _on_rows(rows, images=True)
     if rows is not None and build == "transformer" and contender.flat:
         return _on_rows(rows, images=False)
@@ -241,8 +248,8 @@ def build(model: Mapping, name: str, *, seed: int, slope: float | None = None) -
             raise ValueError(f"{name} needs queries and keys: a transformer, not {kind}.")
         arguments["qk_norm"] = contender.qk
     if contender.skip_init:
-        if kind == "cnn" or (kind == "mlp" and not arguments.get("shortcut")):
-            raise ValueError(f"{name} needs shortcuts, and this {kind} has none.")
+        if kind == "cnn" or (kind in ("mlp", "signal_cnn") and not arguments.get("residual")):
+            raise ValueError(f"{name} needs residual connections, and this {kind} has none.")
         arguments["skip_init"] = True
     if contender.fixup:
         if kind != "residual_mlp":
@@ -251,7 +258,7 @@ def build(model: Mapping, name: str, *, seed: int, slope: float | None = None) -
     made = MODELS[kind](_placed(contender, kind, rows), seed=seed, **arguments)
     if contender.weights:
         for layer in list(made.modules()):
-            if isinstance(layer, nn.Linear | nn.Conv2d):
+            if isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d):
                 parametrizations.weight_norm(layer)
     if contender.last is not None:
         *_, last_curve = (layer for layer in made.modules() if isinstance(layer, Curve))

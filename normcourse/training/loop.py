@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,12 @@ from normcourse.training.data import Data
 from normcourse.training.decay import decay_groups
 from normcourse.training.looks import accuracy
 
-OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "sgd": torch.optim.SGD,
+    "sgd_momentum": partial(torch.optim.SGD, momentum=0.9),
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+}
 
 
 @dataclass
@@ -41,6 +47,7 @@ def train(
     lr: float = 1e-2,
     optimizer: str = "sgd",
     warmup: int = 0,
+    decay_to_zero: bool = False,
     seed: int = 0,
     evaluate_every: int | None = None,
     clip: float | None = None,
@@ -52,13 +59,14 @@ def train(
     """Minimize the cross-entropy on shuffled batches; the model is changed in place.
 
     Args:
-        optimizer: "sgd" (no momentum), "adam" or "adamw".
+        optimizer: "sgd" (no momentum), "sgd_momentum" (0.9), "adam" or "adamw".
         warmup: steps over which the learning rate rises linearly to lr.
+        decay_to_zero: True lowers the learning rate linearly over all steps, from lr to 0.
         seed: of the order of the batches only; a model is seeded where it is built.
         evaluate_every: steps between two looks at the validation accuracy; None looks at the end.
         clip: a longer gradient, of all parameters together, is shortened to this length.
-        weight_decay, decayed: what is pulled to 0, and how strongly: decay_groups. "sgd" and "adam"
-            add it to the gradient, "adamw" takes it from the weights.
+        weight_decay, decayed: what is pulled to 0, and how strongly: decay_groups. "adamw" takes it
+            from the weights, the others add it to the gradient.
         watch: called after each backward pass and before the clipping; what it returns is kept in
             the record.
     Returns: the record. A loss that is not finite ends the run, with diverged True.
@@ -69,10 +77,11 @@ def train(
     update = OPTIMIZERS[optimizer](decay_groups(model, weight_decay, decayed), lr=lr)
     record = Record(name, seed, lr, batch_size)
     batches = _batches(data, batch_size, torch.Generator().manual_seed(seed))
+    falling = 1 if decay_to_zero else 0
     model.train()
     for step in _progress(steps, name):
         for group in update.param_groups:
-            group["lr"] = lr * min(1.0, (step + 1) / (warmup + 1))
+            group["lr"] = lr * min(1.0, (step + 1) / (warmup + 1)) * (1 - falling * step / steps)
         x, y = next(batches)
         loss = F.cross_entropy(model(x), y)
         update.zero_grad()

@@ -1,4 +1,4 @@
-"""Small models with a pluggable norm, for digits of 8 x 8 pixels in ten classes."""
+"""Small models with a pluggable norm: for digits of 8 x 8 pixels, and for signals of 40 points."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ PIXELS = SIDE * SIDE
 CLASSES = 10
 PLACEMENTS = ("pre", "post", "output", "sandwich")
 NORMED = ("all", "branches", "last")
-STARTS = {  # standard deviation of the weights from (fan_in, fan_out)
+INITS = {  # standard deviation of the weights from (fan_in, fan_out)
     "he": lambda fan_in, fan_out: math.sqrt(2 / fan_in),
     "xavier": lambda fan_in, fan_out: math.sqrt(2 / (fan_in + fan_out)),
     "torch": lambda fan_in, fan_out: math.sqrt(1 / (3 * fan_in)),  # of nn.Linear's own draw
@@ -25,44 +25,48 @@ def mlp(
     *,
     depth: int = 4,
     width: int = 64,
-    shortcut: bool = False,
+    residual: bool = False,
     normed: str = "all",
     skip_init: bool = False,
     branch_gain: float = 1.0,
-    start: str = "he",
+    init: str = "he",
     seed: int = 0,
 ) -> nn.Sequential:
     """depth times (Linear, norm, ReLU) and a Linear head: (N, 64) -> (N, 10).
 
     Args:
-        shortcut: True makes a Block of each layer but the first: h + ReLU(Linear(norm(h))), with a
-            last norm before the head. The shortcut has full size: nothing shrinks h.
-        normed: of the nets with shortcuts: "branches" leaves out the norm before the head, "last"
-            those of the Blocks.
-        skip_init, branch_gain: of the Blocks, their skip_init and gain.
-        start: of STARTS, the size of the weights; biases are 0.
+        residual: True makes a Block of each layer but the first: h + ReLU(Linear(norm(h))), with a
+            last norm before the head. Nothing scales h on its way past the branch.
+        normed: for residual networks: "branches" omits the norm before the head, "last" omits the
+            norms of the Blocks.
+        skip_init, branch_gain: the skip_init and gain of each Block.
+        init: of INITS, the standard deviation of the weights; biases are 0.
     """
-    if skip_init and not shortcut:
-        raise ValueError("skip_init scales the branch beside a shortcut: pass shortcut=True too.")
-    if branch_gain != 1.0 and not shortcut:
-        raise ValueError("branch_gain scales what a shortcut goes around: pass shortcut=True too.")
-    if normed != "all" and not shortcut:
-        raise ValueError(f"normed={normed!r} is for nets with shortcuts: pass shortcut=True too.")
-    of_branch, of_head = _norms_at("mlp", normed, norm)
+    _check_residual(residual, normed, skip_init, branch_gain)
     first = nn.Linear(PIXELS, width)
     layers: list[nn.Module]
-    if shortcut:
-        layers = [first, nn.ReLU()]
-        for _ in range(depth - 1):
-            branch = nn.Sequential(nn.Linear(width, width), nn.ReLU())
-            block = Block(branch, of_branch, width, skip_init=skip_init, gain=branch_gain)
-            layers.append(block)
-        layers.extend(_optional(of_head, width))
+    if residual:
+        branches = [nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(depth - 1)]
+        of_branch, of_head = _norms_at("mlp", normed, norm)
+        how: dict = {"skip_init": skip_init, "gain": branch_gain}
+        blocks = [Block(branch, of_branch, width, **how) for branch in branches]
+        layers = [first, nn.ReLU(), *blocks, *_optional(of_head, width)]
     else:
         layers = [first, *_optional(norm, width), nn.ReLU()]
         for _ in range(depth - 1):
             layers.extend([nn.Linear(width, width), *_optional(norm, width), nn.ReLU()])
-    return _init(nn.Sequential(*layers, nn.Linear(width, CLASSES)), start, seed)
+    return _init(nn.Sequential(*layers, nn.Linear(width, CLASSES)), init, seed)
+
+
+def _check_residual(residual: bool, normed: str, skip_init: bool, branch_gain: float) -> None:
+    if skip_init and not residual:
+        raise ValueError("skip_init scales the branch of a residual block: pass residual=True too.")
+    if branch_gain != 1.0 and not residual:
+        raise ValueError(
+            "branch_gain scales the branch of a residual block: pass residual=True too."
+        )
+    if normed != "all" and not residual:
+        raise ValueError(f"normed={normed!r} is for residual networks: pass residual=True too.")
 
 
 def _norms_at(net: str, normed: str, norm: Norm | None) -> tuple[Norm | None, Norm | None]:
@@ -84,7 +88,7 @@ def residual_mlp(
     normed: str = "all",
     skip_init: bool = False,
     fixup: bool = False,
-    start: str = "he",
+    init: str = "he",
     seed: int = 0,
 ) -> nn.Sequential:
     """A Linear layer, depth blocks around (Linear, ReLU, Linear), a head: (N, 64) -> (N, 10).
@@ -102,7 +106,7 @@ def residual_mlp(
         branch = FixupBranch(width) if fixup else plain
         layers.append(Block(branch, of_branch, width, placement, skip_init=skip_init))
     layers.extend(_last(of_head, width, placement))
-    net = _init(nn.Sequential(*layers, nn.Linear(width, CLASSES)), start, seed)
+    net = _init(nn.Sequential(*layers, nn.Linear(width, CLASSES)), init, seed)
     return _scaled_for_fixup(net, depth) if fixup else net
 
 
@@ -148,10 +152,44 @@ def cnn(
     return _init(nn.Sequential(*layers, *head), "he", seed)
 
 
-class Block(nn.Module):
-    """A shortcut around a branch F, with a norm N in one of four places, or none.
+def signal_cnn(
+    norm: Norm | None = None,
+    *,
+    depth: int = 4,
+    width: int = 16,
+    residual: bool = False,
+    normed: str = "all",
+    skip_init: bool = False,
+    branch_gain: float = 1.0,
+    init: str = "torch",
+    seed: int = 0,
+) -> nn.Sequential:
+    """depth convolutions of length 3 over a signal, pooled to 5, a head: (N, 1, 40) -> (N, 10).
 
-    placement   output               a norm stands                     as in
+    A ReLU follows the first convolution; each of the others is followed by the norm and a ReLU.
+    The arguments are those of `mlp`: with residual=True each of the others becomes a Block,
+    h + ReLU(Conv1d(norm(h))), and a last norm comes before the pooling.
+    """
+    _check_residual(residual, normed, skip_init, branch_gain)
+    others = [nn.Conv1d(width, width, 3, padding=1) for _ in range(depth - 1)]
+    layers: list[nn.Module] = [nn.Conv1d(1, width, 3, padding=1), nn.ReLU()]
+    if residual:
+        of_branch, of_head = _norms_at("signal_cnn", normed, norm)
+        how: dict = {"skip_init": skip_init, "gain": branch_gain}
+        branches = [nn.Sequential(convolution, nn.ReLU()) for convolution in others]
+        layers.extend(Block(branch, of_branch, width, **how) for branch in branches)
+        layers.extend(_optional(of_head, width))
+    else:
+        for convolution in others:
+            layers.extend([convolution, *_optional(norm, width), nn.ReLU()])
+    head = [nn.AdaptiveAvgPool1d(5), nn.Flatten(), nn.Linear(5 * width, CLASSES)]
+    return _init(nn.Sequential(*layers, *head), init, seed)
+
+
+class Block(nn.Module):
+    """A residual connection past a branch F, with a norm N in one of four places, or none.
+
+    placement   output               the norm comes                    as in
     pre         x + F(N(x))          before the branch   [EQ-PRE-LN]   GPT-2, Llama
     post        N(x + F(x))          after the sum       [EQ-POST-LN]  the first transformer
     output      x + N(F(x))          after the branch                  OLMo 2
@@ -291,17 +329,17 @@ def _last(norm: Norm | None, width: int, placement: str) -> list[nn.Module]:
 
 
 @torch.no_grad()
-def _init(model: nn.Sequential, start: str, seed: int) -> nn.Sequential:
+def _init(model: nn.Sequential, init: str, seed: int) -> nn.Sequential:
     """Draw linear and convolution weights in float64, the same on every CPU; biases 0."""
-    if start not in STARTS:
-        raise ValueError(f"The weights start as {', '.join(map(repr, STARTS))}, got {start!r}.")
+    if init not in INITS:
+        raise ValueError(f"init is one of {', '.join(map(repr, INITS))}, got {init!r}.")
     generator = torch.Generator().manual_seed(seed)
     for layer in model.modules():
-        if isinstance(layer, nn.Linear | nn.Conv2d):
+        if isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d):
             fan_in = layer.weight[0].numel()
             fan_out = layer.weight.shape[0]
             draw = torch.randn(layer.weight.shape, dtype=torch.float64, generator=generator)
-            layer.weight.copy_(draw * STARTS[start](fan_in, fan_out))
+            layer.weight.copy_(draw * INITS[init](fan_in, fan_out))
             if layer.bias is not None:
                 layer.bias.zero_()
     return model

@@ -40,7 +40,7 @@ class Grid:
     """What is trained, and with which seeds."""
 
     data: Sizes
-    norms: dict[str, str]  # how each of them starts
+    norms: dict[str, str]  # contenders or nets, and how each of them starts
     model: dict  # a name of MODELS as "build", and its arguments
     train: dict  # the arguments of `train`, and the dtype
     rates: list[NUMBER]
@@ -48,6 +48,14 @@ class Grid:
     tuning_seeds: list[int]
     seeds: list[int]
     sweeps: dict[str, Sweep]
+    # names in norms that are not a contender's: {name: {"norm": one, ...changes of the model}}
+    nets: dict | None = None
+    test_once: bool | None = None  # True: tuning runs do not look at the test data
+
+    def net(self, name: str) -> tuple[str, dict]:
+        """The contender and the model of a name in norms."""
+        changes = dict((self.nets or {}).get(name, {}))
+        return changes.pop("norm", name), self.model | changes
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,7 @@ class Run(Cell):
     reached: int | None  # the first step looked at with 90 % of the validation right
     validation: list[int]
     train_right: int
-    test_right: int
+    test_right: int | None  # None in the tuning runs of a grid with test_once
     gradient_first: NUMBER | None  # norms over all parameters, at the first step,
     gradient_mean: NUMBER | None  # over all steps,
     gradient_largest: NUMBER | None
@@ -129,6 +137,10 @@ class Chosen(NamedTuple):
 
     lr: float
     slope: float | None  # None: the contender's own start
+
+
+def looks_at_test(grid: Grid, cell: Cell) -> bool:
+    return not (grid.test_once and cell.phase == "tuning")
 
 
 def tuned(grid: Grid, runs: list[Run], norm: str) -> Chosen:
@@ -236,10 +248,11 @@ def _missing(record: TrainingRecord) -> int:
     """How many runs of the plan are not there; RecordError for what cannot be."""
     grid = record.settings
     for norm, start in grid.norms.items():
-        if norm not in CONTENDERS or CONTENDERS[norm].start != start:
+        contender, _ = grid.net(norm)
+        if contender not in CONTENDERS or CONTENDERS[contender].start != start:
             raise RecordError(f"it is foreign, its {norm} ({start}) is not ours")
     for run in record.runs:
-        _check_run(grid.data, run)
+        _check_run(grid, run)
     found = {run.cell for run in record.runs}
     if len(found) < len(record.runs):
         raise RecordError("a run is there twice")
@@ -250,9 +263,13 @@ def _missing(record: TrainingRecord) -> int:
     return len(cells - found)
 
 
-def _check_run(sizes: Sizes, run: Run) -> None:
+def _check_run(grid: Grid, run: Run) -> None:
+    sizes = grid.data
     counts = [("train_right", run.train_right, sizes.train)]
-    counts.append(("test_right", run.test_right, sizes.test))
+    if looks_at_test(grid, run) != (run.test_right is not None):
+        raise RecordError(f"test_right {run.test_right} in {run.cell}")
+    if run.test_right is not None:
+        counts.append(("test_right", run.test_right, sizes.test))
     counts += [("validation", right, sizes.validation) for right in run.validation]
     for name, count, most in counts:
         if not 0 <= count <= most:

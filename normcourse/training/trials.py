@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from normcourse.training.contenders import CONTENDERS, build
-from normcourse.training.data import Data, digits
+from normcourse.training.data import SOURCES, Data
 from normcourse.training.looks import accuracy, by_depth, gradient_norm
 from normcourse.training.loop import Record, train
-from normcourse.training.records import NUDGE, WINDOW, Cell, Grid, Run, Sizes, plan
+from normcourse.training.records import NUDGE, WINDOW, Cell, Grid, Run, Sizes, looks_at_test, plan
 
 PROBE = 256  # training samples that activations and gradients by depth are measured on
 GOAL = 0.9  # validation accuracy of the sources' convergence speed
@@ -22,6 +22,7 @@ GOAL = 0.9  # validation accuracy of the sources' convergence speed
 class Arguments(NamedTuple):
     """What one cell passes on: of `build`, and of `train`."""
 
+    contender: str
     model: dict
     slope: float | None
     train: dict
@@ -34,18 +35,19 @@ def trial(grid: Grid, cell: Cell, data: Data | None = None) -> Run:
     Args:
         grid: the settings of a record.
         cell: a stored run will do.
-        data: None means the digits.
+        data: None means the grid's own.
     Raises: ValueError (another default dtype than the grid's, other data).
     """
     arguments = _arguments(grid, cell)
     if f"torch.{arguments.dtype}" != str(torch.get_default_dtype()):
         wanted = f"torch.set_default_dtype(torch.{arguments.dtype})"
         raise ValueError(f"The grid ran in {arguments.dtype}: call {wanted} before.")
-    data = digits() if data is None else data
+    data = SOURCES[grid.data.name]() if data is None else data
     _check_sizes(grid.data, data)
-    if arguments.model["build"] == "cnn":
+    if arguments.model["build"] in ("cnn", "signal_cnn"):
         data = data.images()
-    model = build(arguments.model, cell.norm, seed=cell.seed, slope=arguments.slope)
+    contender = arguments.contender
+    model = build(arguments.model, contender, seed=cell.seed, slope=arguments.slope)
     if cell.phase == NUDGE and cell.value is not None:
         nudge(model, int(cell.value), cell.seed)
     probe = (data.train_x[:PROBE], data.train_y[:PROBE])
@@ -56,10 +58,10 @@ def trial(grid: Grid, cell: Cell, data: Data | None = None) -> Run:
         lr=cell.lr,
         seed=cell.seed,
         watch=gradient_norm,
-        decayed=CONTENDERS[cell.norm].decayed,
+        decayed=CONTENDERS[contender].decayed,
         **arguments.train,
     )
-    kept = _numbers(record, model, data)
+    kept = _numbers(record, model, data, looks_at_test(grid, cell))
     if cell.phase not in ("final", NUDGE):
         kept["validation"] = kept["validation"][-1:]
     if cell.phase == "final":
@@ -96,13 +98,14 @@ def all_runs(grid: Grid, data: Data | None = None) -> list[Run]:
 
 def same_verdict(live: Run, stored: Run, tolerance: int) -> bool:
     """Whether both diverged, or neither, with test_right at most tolerance apart."""
+    assert live.test_right is not None and stored.test_right is not None, "runs that read the test"
     close = abs(live.test_right - stored.test_right) <= tolerance
     return live.diverged == stored.diverged and close
 
 
 def _arguments(grid: Grid, cell: Cell) -> Arguments:
     """The grid's, with what the cell changes."""
-    model = dict(grid.model)
+    contender, model = grid.net(cell.norm)
     how = dict(grid.train)
     dtype = how.pop("dtype")
     slope = None
@@ -112,7 +115,7 @@ def _arguments(grid: Grid, cell: Cell) -> Arguments:
         how["batch_size"] = cell.value
     elif cell.phase != NUDGE:  # a sweep over slopes, or one that is tuned; None: its own
         slope = cell.value
-    return Arguments(model, slope, how, dtype)
+    return Arguments(contender, model, slope, how, dtype)
 
 
 def _check_sizes(wanted: Sizes, data: Data) -> None:
@@ -121,7 +124,7 @@ def _check_sizes(wanted: Sizes, data: Data) -> None:
         raise ValueError(f"The grid ran on {wanted}, and this data has {sizes}. Pass data=….")
 
 
-def _numbers(record: Record, model: nn.Module, data: Data) -> dict:
+def _numbers(record: Record, model: nn.Module, data: Data, with_test: bool) -> dict:
     """What every run keeps, and validation at every look."""
     total = len(data.validation_y)
     looks = zip(record.steps, record.validation_accuracy, strict=True)
@@ -129,14 +132,14 @@ def _numbers(record: Record, model: nn.Module, data: Data) -> dict:
     norms = [norm for norm in record.watched if math.isfinite(norm)]
     largest = max(record.watched, key=lambda norm: math.inf if math.isnan(norm) else norm)
     train_share = accuracy(model, data.train_x, data.train_y)
-    test_share = accuracy(model, data.test_x, data.test_y)
+    test_share = accuracy(model, data.test_x, data.test_y) if with_test else None
     return {
         "diverged": record.diverged,
         "loss": None if record.diverged else round(record.losses[-1], 5),
         "reached": reached[0] if reached else None,
         "validation": [round(share * total) for share in record.validation_accuracy],
         "train_right": round(train_share * len(data.train_y)),
-        "test_right": round(test_share * len(data.test_y)),
+        "test_right": None if test_share is None else round(test_share * len(data.test_y)),
         "gradient_first": _short(record.watched[0]),
         "gradient_mean": _short(sum(norms) / len(norms)) if norms else None,
         "gradient_largest": _short(largest),

@@ -77,13 +77,22 @@ def but_for_the_time(path):
     return json.dumps(record)
 
 
-def test_a_worker_trains_with_one_thread_in_float64(tool, monkeypatch):
+def test_a_worker_trains_with_one_thread(tool, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setattr(sys, "stderr", sys.stderr)  # to be set back
-    torch.set_default_dtype(torch.float32)
     tool._prepare_worker()
     sys.stderr.close()
-    assert (torch.get_default_dtype(), torch.get_num_threads()) == (torch.float64, 1)
+    assert torch.get_num_threads() == 1
+
+
+@pytest.mark.parametrize("other, dtype", [("float32", "float64"), ("float64", "float32")])
+def test_a_run_is_in_its_grids_dtype_whatever_came_before(tool, monkeypatch, other, dtype):
+    torch.set_default_dtype(getattr(torch, other))
+    seen = []
+    monkeypatch.setattr(training, "trial", lambda grid, cell, data: seen.append(data.train_x.dtype))
+    grid = small_grid(train=small_grid().train | {"dtype": dtype})
+    tool._run(grid, None)
+    assert seen == [torch.get_default_dtype()] == [getattr(torch, dtype)]
 
 
 def test_every_worker_is_prepared(tool, monkeypatch):

@@ -124,32 +124,30 @@ def test_a_block_has_its_norm_where_its_placement_says(placement):
 
 
 def test_a_branch_gain_multiplies_each_branch_and_nothing_else():
-    net = training.mlp(depth=3, width=8, shortcut=True, branch_gain=0.1)
+    net = training.mlp(depth=3, width=8, residual=True, branch_gain=0.1)
     x = draw(5, 64)
     h = net[1](net[0](x))
     for block in net[2:4]:
         h = h + 0.1 * torch.relu(block.branch[0](h))
     torch.testing.assert_close(net(x), net[-1](h))
     assert len(list(net.parameters())) == len(list(training.mlp(depth=3, width=8).parameters()))
-    with pytest.raises(ValueError, match="pass shortcut=True"):
+    with pytest.raises(ValueError, match="pass residual=True"):
         training.mlp(branch_gain=0.1)
 
 
 @pytest.mark.parametrize(("normed", "blocks", "last"), [("branches", 3, 0), ("last", 0, 1)])
-def test_a_net_with_shortcuts_has_its_norms_in_its_branches_or_before_its_head(
-    normed, blocks, last
-):
+def test_a_residual_network_has_its_norms_in_its_branches_or_before_its_head(normed, blocks, last):
     def norms(net):
         return sum(isinstance(part, layers.LayerNorm) for part in net.modules())
 
     net = training.residual_mlp(layers.LayerNorm, depth=3, width=8, normed=normed)
     assert (norms(net[:4]), norms(net[4:])) == (blocks, last)
-    net = training.mlp(layers.LayerNorm, depth=4, width=8, shortcut=True, normed=normed)
+    net = training.mlp(layers.LayerNorm, depth=4, width=8, residual=True, normed=normed)
     assert (norms(net[:5]), norms(net[5:])) == (blocks, last)
-    for build in (training.residual_mlp, partial(training.mlp, shortcut=True)):
+    for build in (training.residual_mlp, partial(training.mlp, residual=True)):
         with pytest.raises(ValueError, match="'all', 'branches', 'last', got 'first'"):
             build(normed="first")
-    with pytest.raises(ValueError, match="normed='last' is for nets with shortcuts"):
+    with pytest.raises(ValueError, match="normed='last' is for residual networks"):
         training.mlp(normed="last")
 
 
@@ -176,27 +174,27 @@ def test_only_post_ln_has_no_last_norm(placement):
         assert any(isinstance(layer, layers.LayerNorm) for layer in behind) is (placement != "post")
 
 
-def test_a_shortcut_adds_what_each_layer_but_the_first_reads():
-    model = training.mlp(layers.LayerNorm, depth=3, width=8, shortcut=True)
+def test_a_residual_connection_adds_what_each_layer_but_the_first_reads():
+    model = training.mlp(layers.LayerNorm, depth=3, width=8, residual=True)
     first, *_, head = (layer for layer in model.modules() if isinstance(layer, nn.Linear))
     x = draw(5, 64)
     h = first(x).relu()
     for block in (module for module in model if isinstance(module, training.Block)):
         h = h + block.branch[0](nn.functional.layer_norm(h, (8,))).relu()
     torch.testing.assert_close(model(x), head(nn.functional.layer_norm(h, (8,))))
-    plain = training.mlp(depth=3, width=8, shortcut=True)
+    plain = training.mlp(depth=3, width=8, residual=True)
     assert sum(isinstance(module, training.Block) for module in plain) == 2
 
 
 def test_weights_start_in_the_size_that_is_asked_for_and_biases_at_0():
     reference = nn.Linear(400, 400).weight.std().item()
-    weight = training.mlp(width=400, depth=2, start="torch")[2].weight
+    weight = training.mlp(width=400, depth=2, init="torch")[2].weight
     # 160,000 draws each: a std is known to 1 / sqrt(320,000); five of them, and as much for torch's
     assert math.isclose(weight.std().item(), reference, rel_tol=10 / math.sqrt(320_000))
-    named = training.mlp(depth=3, start="torch").named_parameters()
+    named = training.mlp(depth=3, init="torch").named_parameters()
     assert all(not value.any() for name, value in named if name.endswith("bias"))
     with pytest.raises(ValueError, match="'he', 'xavier', 'torch', got 'kaiming'"):
-        training.mlp(start="kaiming")
+        training.mlp(init="kaiming")
 
 
 def run(data, **changes):
@@ -333,8 +331,37 @@ def test_a_batch_that_the_data_cannot_fill_is_refused_before_anything_changes(da
 
 
 def test_an_unknown_optimizer_is_refused_with_those_that_there_are(data):
-    with pytest.raises(ValueError, match="'sgd' or 'adam' or 'adamw' as optimizer, got 'lion'"):
+    with pytest.raises(ValueError, match="'adam' or 'adamw' as optimizer, got 'lion'"):
         training.train(training.mlp(), data, optimizer="lion")
+
+
+def test_the_rate_rises_and_falls_as_asked(data, monkeypatch):
+    seen = []
+
+    class Noted(torch.optim.SGD):
+        def step(self):
+            seen.append(self.param_groups[0]["lr"])
+            return super().step()
+
+    monkeypatch.setitem(training.OPTIMIZERS, "sgd", Noted)
+    run(data, lr=0.6, warmup=2, decay_to_zero=True)
+    rises = [0.2, 0.4, 0.6]
+    falls = [(12 - step) / 12 for step in range(12)]
+    torch.testing.assert_close(
+        torch.tensor(seen), torch.tensor(rises + 9 * [0.6]) * torch.tensor(falls)
+    )
+    seen.clear()
+    run(data, lr=0.6, warmup=2)
+    torch.testing.assert_close(torch.tensor(seen), torch.tensor(rises + 9 * [0.6]))
+
+
+def test_sgd_with_momentum_is_torchs_with_nine_tenths():
+    weight = torch.ones(1, requires_grad=True)
+    update = training.OPTIMIZERS["sgd_momentum"]([weight], lr=0.1)
+    for expected in (0.9, 0.71):  # the gradient is 1: steps of 0.1, then 0.19
+        weight.grad = torch.ones(1)
+        update.step()
+        assert weight.item() == pytest.approx(expected)
 
 
 def test_training_needs_no_tqdm(monkeypatch, capsys):
@@ -351,7 +378,7 @@ def test_training_needs_no_tqdm(monkeypatch, capsys):
 @pytest.mark.parametrize("mixing", ["identity", "free", "doubly_stochastic"])
 def test_a_fresh_net_beside_streams_computes_what_the_plain_one_does(mixing):
     x = draw(3, 64, seed=1)
-    plain = training.residual_mlp(layers.LayerNorm, depth=5, start="xavier", seed=2)
+    plain = training.residual_mlp(layers.LayerNorm, depth=5, init="xavier", seed=2)
     mixed = training.streams_mlp(layers.LayerNorm, depth=5, mixing=mixing, seed=2)
     assert torch.allclose(mixed(x), plain(x), rtol=1e-12, atol=1e-12)
 

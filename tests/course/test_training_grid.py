@@ -21,10 +21,12 @@ MODELS = {
     "mlp": {"depth": 3, "width": 8},
     "residual_mlp": {"depth": 2, "width": 8},
     "cnn": {"depth": 2, "channels": 8},
+    "signal_cnn": {"depth": 3, "width": 8},
     "transformer": {"depth": 1, "width": 8, "heads": 2},
 }
+SHAPES = {"cnn": (1, 8, 8), "signal_cnn": (1, 40)}  # what a model reads that takes no rows
 IN_ATTENTION = ("qk_norm", "rms_norm_qk")
-IN_BLOCKS = ("skip_init",)  # it needs shortcuts
+IN_BLOCKS = ("skip_init",)  # it needs residual connections
 OTHER_WEIGHTS = ("fixup",)  # it scales them
 
 
@@ -50,13 +52,13 @@ def build(kind, name, **changes):
 def test_every_contender_trains_in_every_model_from_the_same_weights(kind, name):
     model = build(kind, name)
     plain = build(kind, "none")
-    x = draw(5, 1, 8, 8) if kind == "cnn" else draw(5, 64)
+    x = draw(5, *SHAPES.get(kind, (64,)))
     output = model(x)
     assert output.shape == (5, 10)
     output.sum().backward()
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
     ours, theirs = (
-        [m.weight for m in net.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
+        [m.weight for m in net.modules() if isinstance(m, nn.Linear | nn.Conv1d | nn.Conv2d)]
         for net in (model, plain)
     )
     for a, b in zip(ours, theirs, strict=True):  # weight norm multiplies and divides by a length
@@ -88,6 +90,18 @@ def test_on_images_batch_and_group_norm_see_space_and_the_others_the_channels_of
     }
     for name, y in wanted.items():
         torch.testing.assert_close(build("cnn", name)[1](x), y)
+
+
+def test_on_signals_batch_and_group_norm_see_the_points_and_the_others_the_channels_of_one():
+    x = draw(3, 8, 40)
+    wanted = {
+        "batch_norm": F.batch_norm(x, None, None, training=True),
+        "group_norm": F.group_norm(x, GROUPS),
+        "group_norm_1": F.group_norm(x, 1),
+        "layer_norm": F.layer_norm(x.movedim(1, -1), (8,)).movedim(-1, 1),
+    }
+    for name, y in wanted.items():
+        torch.testing.assert_close(build("signal_cnn", name)[3](x), y)
 
 
 def test_on_tokens_batch_norms_batch_is_every_token_and_group_norm_sees_one_token():
@@ -128,8 +142,8 @@ def test_the_lines_beside_dyt_start_as_it_does(name):
 )
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_last_curve_is_the_one_before_the_head(kind, name, function, last):
-    shortcut = {"shortcut": True} if kind == "mlp" else {}
-    net = build(kind, name, **shortcut)
+    residual = {"residual": True} if kind == "mlp" else {}
+    net = build(kind, name, **residual)
     curves = [layer for layer in net.modules() if isinstance(layer, Curve)]
     assert {type(curve.function) for curve in curves[:-1]} == {function}
     assert type(curves[-1].function) is last
@@ -189,17 +203,17 @@ def test_a_contender_without_a_place_or_a_slope_is_refused():
         build("mlp", "qk_norm")
     with pytest.raises(ValueError, match="layer_norm has no slope"):
         training.build({"build": "mlp"}, "layer_norm", seed=0, slope=1.0)
-    for kind in ("mlp", "cnn"):
+    for kind in ("mlp", "cnn", "signal_cnn"):
         with pytest.raises(
-            ValueError, match=f"skip_init needs shortcuts, and this {kind} has none"
+            ValueError, match=f"skip_init needs residual connections, and this {kind} has none"
         ):
             build(kind, "skip_init")
 
 
 @pytest.mark.parametrize("kind", ["mlp", "residual_mlp", "transformer"])
 def test_skip_init_starts_with_branches_that_add_nothing(kind):
-    shortcut = {"shortcut": True} if kind == "mlp" else {}
-    model = build(kind, "skip_init", **shortcut)
+    residual = {"residual": True} if kind == "mlp" else {}
+    model = build(kind, "skip_init", **residual)
     blocks = [module for module in model.modules() if isinstance(module, training.Block)]
     x = draw(5, 8, 8)
     assert blocks and all(torch.equal(block(x), x) for block in blocks)

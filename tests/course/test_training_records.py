@@ -204,7 +204,7 @@ DAMAGES = {
         change(loss="low"),
         'its runs[0] has loss "low", expected int | float | null',
     ),
-    "nothing right": (change(test_right=None), "its runs[0] has test_right null, expected int"),
+    "nothing right": (change(test_right=None), "test_right None in Cell(norm="),
     "nothing looked at": (
         change(validation=None),
         "its runs[0] has validation null, expected list",

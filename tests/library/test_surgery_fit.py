@@ -4,6 +4,7 @@ So it keeps more of a trained model.
 """
 
 import copy
+import dataclasses
 import math
 
 import pytest
@@ -34,7 +35,8 @@ def relative_error(got, want):
 @pytest.fixture(scope="module")
 def digits():
     data = training.digits()
-    return training.Data(*(x.double() if x.is_floating_point() else x for x in vars(data).values()))
+    wide = {name: getattr(data, name).double() for name in ("train_x", "validation_x", "test_x")}
+    return dataclasses.replace(data, **wide)
 
 
 @pytest.fixture(scope="module", params=["pre", "post", "cnn"])
