@@ -8,7 +8,7 @@ cell comes.
 import re
 from pathlib import Path
 
-from editions.notebook import Notebook
+from normcourse.lesson import FOLD, Notebook
 
 CELL_TAG = "derivation"
 HEAD = """# Derivations of lesson {title}
@@ -16,8 +16,7 @@ HEAD = """# Derivations of lesson {title}
 Every line of what [the lesson](../{file}) derives, without its code: for paper.
 Made from the lesson: edit it, not this page.
 """
-HINT = re.compile(r"<details>\s*<summary>\s*Hint.*?</details>\n*", re.S)
-SUMMARY = re.compile(r"<details>\s*<summary>\s*(?:<b>)?(.+?)(?:</b>)?\s*</summary>")
+HINT = "Hint"
 LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s]+)\)")
 HEADING = re.compile(r"^##+ .+$", re.M)
 
@@ -35,9 +34,10 @@ def page(lesson: Notebook) -> str | None:
     """The page as Markdown, or None if the lesson marks no cell."""
     parts = []
     heading = None  # the last one above that is not on the page
-    for cell, text in lesson.markdown.items():
+    for cell in lesson.markdown:
+        text = cell.source
         headings = HEADING.findall(text)
-        if CELL_TAG in lesson.tags(cell):
+        if CELL_TAG in cell.tags:
             if heading and not text.startswith("#"):
                 parts.append(heading)
             parts.append(seen_from_reference(unfolded(text)).strip())
@@ -52,8 +52,13 @@ def page(lesson: Notebook) -> str | None:
 
 def unfolded(text: str) -> str:
     """The text without hints, and with everything else that was folded in the open."""
-    text = SUMMARY.sub(r"**\1**", HINT.sub("", text))
-    return re.sub(r"</details>\n?", "", text)
+
+    def opened(fold):
+        if fold["summary"].startswith(HINT):
+            return ""
+        return f"**{fold['summary']}**{fold['inside']}"
+
+    return re.sub(r"\n{3,}", "\n\n", FOLD.sub(opened, text))
 
 
 def seen_from_reference(text: str) -> str:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from editions.notebook import TAG
+from normcourse.lesson import TAG
 
 HEADING = re.compile(rf"^### ({TAG}) — ([^\n]+)$", re.M)
 CHAPTER = re.compile(r"^## ", re.M)

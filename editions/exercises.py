@@ -9,18 +9,14 @@ import ast
 import base64
 import html
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from editions.equations import Equation
-from editions.notebook import TAG, Notebook, Picture, UnknownName
+from normcourse.lesson import TAG, Cell, Exercise, Notebook, Picture, UnknownName
 
 LIST = Path(__file__).with_name("sheets.yaml")
-TASK = re.compile(r"^\*\*(\d+)\. (.+?)\*\* · difficulty.+? (\d+) minutes", re.M)
-HINT = re.compile(r"<details>.*?</details>", re.S)
-SOLUTION = re.compile(r"^(?:Solution|\[Solution).*$", re.M)
 LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 CODE = re.compile(r"`([^`\n]+)`")
 OPEN = re.compile(r"^.*raise NotImplementedError$\n?", re.M)
@@ -29,62 +25,45 @@ ON_PAPER = "in the place of each `None`", "on each blank line"
 LINES = (4, 10)  # to write on, at least and at most; between them one for each minute
 
 
-@dataclass(frozen=True)
-class Exercise:
-    number: int
-    minutes: int
-    task: str  # its title and its words, without hint
-    stub: str
-    cell: str
-
-
-def exercises(lesson: Notebook) -> list[Exercise]:
-    names = list(lesson.cells)
-    found = []
-    for place, name in enumerate(names):
-        words = lesson.markdown.get(name, "")
-        if head := TASK.search(words):
-            task = SOLUTION.sub("", HINT.sub("", words[head.start() :]))
-            following = names[place + 1]
-            stub = "" if following in lesson.markdown else lesson.source(following)
-            number, minutes = int(head[1]), int(head[3])
-            found.append(Exercise(number, minutes, LINK.sub(r"\1", task).strip(), stub, name))
-    return found
+def task(exercise: Exercise) -> str:
+    """Its title and its words, without hints."""
+    return LINK.sub(r"\1", exercise.heading + exercise.statement).strip()
 
 
 def sheet(lesson: Notebook, known: dict[str, Equation]) -> str:
     """The tasks, each with what it speaks of and with room to write, as Markdown."""
     link = f"{{.page-tools}}\n[The solutions, as a sheet]({lesson.name}_solutions.md)"
     parts = [f"# Exercises of lesson {lesson.title}", link, "Name:"]
-    for each in exercises(lesson):
-        parts += [":::::{container} exercise", each.task.replace(*ON_PAPER)]
+    for each in lesson.exercises:
+        parts += [":::::{container} exercise", task(each).replace(*ON_PAPER)]
         about = pieces(lesson, each, known)
         if about:
             parts += ["::::{container} from-lesson", "From the lesson:", *about, "::::"]
-        parts += [*room(each.stub, each.minutes), ":::::"]
+        stub = each.stub.source if each.stub else ""
+        parts += [*room(stub, each.minutes), ":::::"]
     return "\n\n".join(parts) + "\n"
 
 
 def solution_sheet(lesson: Notebook, solved: Notebook) -> str:
     """Each task, the words that explain its solution, and the code."""
     parts = ["---\norphan: true\n---", f"# Solutions of lesson {lesson.title}"]
-    for each in exercises(lesson):
-        task = ["::::{container} task", each.task, "::::"]
+    for each in lesson.exercises:
+        asked = ["::::{container} task", task(each), "::::"]
         solved_here = solution(solved, each.number)
-        parts += [":::::{container} exercise", *task, *solved_here, ":::::"]
+        parts += [":::::{container} exercise", *asked, *solved_here, ":::::"]
     return "\n\n".join(parts) + "\n"
 
 
 def solution(solved: Notebook, number: int) -> list[str]:
     """The cells of one exercise, whose names begin with `ex2`, without the lines that check it."""
     parts = []
-    for name in solved.cells:
-        if name.split("-")[0] != f"ex{number}":
+    for cell in solved.cells:
+        if cell.id.split("-")[0] != f"ex{number}":
             continue
-        if name in solved.markdown:
-            words = re.sub(r"^## .+\n|^\*\*\d+\. .+?\*\*", "", solved.markdown[name])
+        if cell.cell_type == "markdown":
+            words = re.sub(r"^## .+\n|^\*\*\d+\. .+?\*\*", "", cell.source)
             parts.append(LINK.sub(r"\1", words).strip())
-        elif code := unchecked(solved.source(name)):
+        elif code := unchecked(cell.source):
             parts.append(fenced(code))
     return parts
 
@@ -102,10 +81,11 @@ def fenced(code: str) -> str:
 
 def pieces(lesson: Notebook, exercise: Exercise, known: dict[str, Equation]) -> list[str]:
     asked = listed(lesson.name).get(exercise.number, [])
+    words = task(exercise)
     defined = definitions(lesson, before=exercise.cell)
-    tags = {tag: {"formula": tag} for tag in re.findall(TAG, exercise.task)}
-    words = " ".join(CODE.findall(exercise.task))
-    named = {name: {"function": name} for name in re.findall(r"\w+", words) if name in defined}
+    tags = {tag: {"formula": tag} for tag in re.findall(TAG, words)}
+    code = " ".join(CODE.findall(words))
+    named = {name: {"function": name} for name in re.findall(r"\w+", code) if name in defined}
     wanted = [*asked, *tags.values(), *named.values()]
     once = [about for place, about in enumerate(wanted) if about not in wanted[:place]]
     return [piece(lesson, about, known, defined) for about in once]
@@ -122,16 +102,16 @@ def piece(lesson: Notebook, about: dict, known: dict[str, Equation], defined: di
     if kind == "function" and name in defined:
         return fenced(defined[name])
     if kind == "words":
-        return paragraphs(lesson.source(name), f"{lesson.path.name}, cell {name}", about)
+        return paragraphs(lesson.cell(name).source, f"{lesson.path.name}, cell {name}", about)
     if kind == "reference":
         page = lesson.path.parent / "reference" / name
         return paragraphs(page.read_text("utf-8"), f"reference/{name}", about)
     if kind == "code":
-        return fenced(lesson.source(name))
+        return fenced(lesson.cell(name).source)
     if kind == "output":
-        return f"```text\n{lesson.printed(name)}```"
+        return f"```text\n{lesson.cell(name).printed}```"
     if kind == "figure":
-        return image(lesson.pictures(name)[0])
+        return image(lesson.cell(name).pictures[0])
     raise UnknownName(f"{LIST.name}: {lesson.name} has no {kind} {name!r} for its sheet")
 
 
@@ -158,19 +138,18 @@ def holding(text: str, found: list[str], place: str) -> int:
     raise UnknownName(f"{place}: {text!r} stands nowhere in it")
 
 
-def definitions(lesson: Notebook, before: str) -> dict[str, str]:
+def definitions(lesson: Notebook, before: Cell) -> dict[str, str]:
     """Name -> source of each function and class that the lesson defines above a cell."""
     found: dict[str, str] = {}
-    for name, cell in lesson.cells.items():
-        if name == before:
-            break
-        if cell["cell_type"] == "code":
-            code = lesson.source(name)
-            lines = code.split("\n")
-            for node in ast.parse(code).body:
-                if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                    first = min([node.lineno, *(part.lineno for part in node.decorator_list)])
-                    found[node.name] = "\n".join(lines[first - 1 : node.end_lineno])
+    above = lesson.cells[: lesson.cells.index(before)]
+    for cell in above:
+        if cell.cell_type != "code":
+            continue
+        lines = cell.source.split("\n")
+        for node in ast.parse(cell.source).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                first = min([node.lineno, *(part.lineno for part in node.decorator_list)])
+                found[node.name] = "\n".join(lines[first - 1 : node.end_lineno])
     return found
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from editions.colab import CITATION
-from editions.notebook import Notebook
+from normcourse.lesson import Notebook
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 ASKED = re.compile(r"<!-- README: (.+?) -->")

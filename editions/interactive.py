@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from editions.notebook import Notebook, UnknownName
+from normcourse.lesson import Notebook, UnknownName
 
 LIST = Path(__file__).with_name("interactive.yaml")
 TOLD = ("layers", "row", "sizes")

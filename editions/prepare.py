@@ -14,8 +14,8 @@ from editions import derivations, front, moved, order, terms
 from editions.equations import chapters, equations, label
 from editions.exercises import sheet, solution_sheet
 from editions.interactive import places, told
-from editions.notebook import TAG, Notebook, text_of
 from editions.order import ROOMS
+from normcourse.lesson import TAG, Notebook
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
@@ -125,24 +125,22 @@ def prepared_notebook(
     Each cell has its name; interactive figures stand in their places, what the search finds here
     in the first cell, links to the side lessons in the last.
     """
-    stored = json.loads(path.read_text("utf-8"))
+    notebook = Notebook(path)
     after = {place["after"]: place for place in figures}
     cells: list[dict] = []
-    for cell in stored["cells"]:
-        name = cell["id"]
-        if cell["cell_type"] == "markdown":
-            words = prepared_markdown(text_of(cell["source"]), path, root)
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            words = prepared_markdown(cell.source, path, root)
             if not cells and found:
                 words += f"\n\n{terms.entries(found)}"
-            cells.append(markdown_cell(name, words))
+            cells.append(markdown_cell(cell.id, words))
         else:
-            cell["metadata"]["cell_id"] = name
-            cells.append(cell)
-        if name in after:
-            cells.append(interactive_cell(after[name]))
+            cells.append(cell.stored | {"metadata": cell.metadata | {"cell_id": cell.id}})
+        if cell.id in after:
+            cells.append(interactive_cell(after[cell.id]))
     if sides:
         cells.append(side_lessons_cell(sides))
-    return json.dumps(stored | {"cells": cells}, ensure_ascii=False)
+    return json.dumps(notebook.stored | {"cells": cells}, ensure_ascii=False)
 
 
 def prepared_reference(markdown: str, page: Path, root: Path) -> str:

@@ -1,21 +1,20 @@
-"""What the lessons stand on: checks, measures, timing, training and figures.
+"""What the lessons are built on: checks, measures, timing, training and figures.
 
-It imports normlib and is never imported by it. Importing it sets one torch thread, unless
-OMP_NUM_THREADS says how many: the lessons' tensors are small, and on a busy machine two threads
-wait for each other, so that a training takes ten times as long.
+It imports normlib and is never imported by it. Each part that computes imports computing.py, which
+sets one torch thread; the others (lesson, palette) load neither torch nor matplotlib.
 """
 
-import os
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
-MOST_THREADS = torch.get_num_threads()  # what torch would take; `make bench` does
-if "OMP_NUM_THREADS" not in os.environ:
-    torch.set_num_threads(1)
+if TYPE_CHECKING:
+    from normcourse.computing import MOST_THREADS as MOST_THREADS
+    from normcourse.computing import draw as draw
 
 
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    """Standard normal numbers of this shape, in float64: the same ones at every call."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, dtype=torch.float64, generator=generator)
+def __getattr__(name: str):
+    """`from normcourse import draw` loads torch only when somebody asks for it."""
+    if name in ("MOST_THREADS", "draw"):
+        from normcourse import computing
+
+        return getattr(computing, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

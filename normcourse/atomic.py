@@ -1,7 +1,6 @@
 """The one way in which this project writes a file that somebody may miss: whole, or not at all.
 
-Only the standard library: `make lab` takes this file without its package, whose torch takes a
-second.
+It needs nothing but the standard library, so that `make lab` starts without torch.
 """
 
 import contextlib

@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.notebooks.notebook_rules import Notebook, anchors
+from normcourse.lesson import Notebook
+from tests.notebooks.notebook_rules import anchors
 
 ROOT = Path(__file__).parents[1]
 SKIPPED = {".git", ".venv", "build", "my", "node_modules"}  # and what ends in cache or egg-info

@@ -1,13 +1,13 @@
 """claims.yaml is complete, and its links lead somewhere."""
 
 import ast
-import json
 import re
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from normcourse.lesson import Notebook
 from tools import claims as tool
 from tools import reference
 
@@ -21,8 +21,7 @@ FIELDS = {"id", "where", "said", "verdict", "detail", "correction", "shown", "wh
 @cache
 def code_cells(path: Path) -> dict[str, str]:
     """Id -> source of the code cells of a notebook."""
-    cells = json.loads(path.read_text("utf-8"))["cells"]
-    return {cell["id"]: "".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"}
+    return {cell.id: cell.source for cell in Notebook(path).code}
 
 
 @cache

@@ -1,13 +1,13 @@
 """The lessons that Colab opens: the branch, the cell that installs, the address of the button."""
 
-import json
 import re
 
 import pytest
 
 from editions import colab
+from normcourse.lesson import Notebook
 from tools import colab as tool
-from tools import learner, release
+from tools import release
 
 REPOSITORY = "somebody/normlib"
 
@@ -57,7 +57,7 @@ def branch(tmp_path_factory):
 @pytest.fixture(scope="module")
 def lessons(branch):
     paths = sorted(branch.glob("notebooks/*.ipynb"))
-    return {path.stem: json.loads(path.read_text("utf-8"))["cells"] for path in paths}
+    return {path.stem: Notebook(path).cells for path in paths}
 
 
 def test_the_branch_has_every_lesson_without_outputs_and_solutions(branch, lessons):
@@ -66,18 +66,17 @@ def test_the_branch_has_every_lesson_without_outputs_and_solutions(branch, lesso
     )
     assert not (branch / "notebooks" / "solutions").exists()
     for name, cells in lessons.items():
-        given = learner.learners_form(release.ROOT / "notebooks" / f"{name}.ipynb", solutions=False)
-        wanted = [cell["id"] for cell in json.loads(given)["cells"]]
-        assert [cell["id"] for cell in cells] == ["install", *wanted]
+        wanted = [cell.id for cell in Notebook(release.ROOT / "notebooks" / f"{name}.ipynb").cells]
+        assert [cell.id for cell in cells] == ["install", *wanted]
         for cell in cells:
-            assert not cell.get("outputs")
-            assert "One way to write it" not in cell["source"]
-            assert "](solutions/" not in cell["source"]
+            assert not cell.outputs
+            assert "One way to write it" not in cell.source
+            assert "](solutions/" not in cell.source
 
 
 def test_the_first_cell_installs_the_course_and_no_torch(lessons):
     for cells in lessons.values():
-        lines = cells[0]["source"].splitlines()
+        lines = cells[0].source.splitlines()
         clone, install, signals, folder = (line for line in lines if not line.startswith("#"))
         assert (
             f"git clone --quiet --depth 1 --branch colab https://github.com/{REPOSITORY} " in clone
@@ -94,8 +93,8 @@ def test_every_link_has_a_whole_address(lessons):
         link
         for cells in lessons.values()
         for cell in cells
-        if cell["cell_type"] == "markdown"
-        for link in re.findall(r"\]\((\w[^)\s]*)\)", cell["source"])
+        if cell.cell_type == "markdown"
+        for link in re.findall(r"\]\((\w[^)\s]*)\)", cell.source)
     ]
     assert len(links) > 200
     assert [link for link in links if not link.startswith(("https:", "http:"))] == []

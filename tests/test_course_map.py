@@ -1,6 +1,5 @@
 """The map draws every lesson, and the table of the layers says what the layers do."""
 
-import json
 import re
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 import torch
 
 from normcourse import draw
+from normcourse.lesson import Notebook
 from normcourse.timing.traffic import count_traffic
 from normlib import layers
 from normlib.kernels import pointwise, rows
@@ -174,8 +174,7 @@ def test_who_uses_it_is_named_in_a_lesson(row):
 @pytest.mark.parametrize("row", table("Where each idea came from"), ids=lambda row: row["idea"])
 def test_the_timeline_leads_to_a_lesson_that_names_the_work(row):
     (path,) = (ROOT / "notebooks").glob(f"{row['lesson']}_*.ipynb")
-    cells = json.loads(path.read_text("utf-8"))["cells"]
-    text = "".join("".join(cell["source"]) for cell in cells)
+    text = "".join(cell.source for cell in Notebook(path).cells)
     for author in re.findall(r"([A-Z][\w-]+)(?: (?:&|et al\.|report))", row["source"]):
         assert author in text, f"lesson {row['lesson']} does not name {author}"
 

@@ -8,8 +8,6 @@ import pytest
 from editions import house
 from editions.extension.decks import charts, columns, results, rows
 from editions.extension.decks.lesson import Misfit
-from normcourse import figures
-from normcourse.figures.style import ink
 
 PRINTED = "LayerNorm 89 to 94\nno norm 25 to 56\n"
 
@@ -17,14 +15,6 @@ PRINTED = "LayerNorm 89 to 94\nno norm 25 to 56\n"
 def drawn(printed, pattern, **said):
     look = charts.Look(**{"unit": "digits", "width": 600, "height": 400, **said})
     return charts.chart(rows.rows_of(printed, pattern), look)
-
-
-def test_the_colours_are_those_of_the_figures():
-    assert {name: colour for name, (colour, _) in figures.STYLE.items()} == house.NORMS
-    assert house.COLOURS == house.NORMS | figures.COLOURS
-    assert [house.ink(each) for each in house.COLOURS.values()] == [
-        ink(each) for each in house.COLOURS.values()
-    ]
 
 
 @pytest.mark.parametrize(

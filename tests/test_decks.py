@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from editions.extension.decks import lesson, numbers, own, polls, spare
-from editions.notebook import Notebook
+from normcourse.lesson import Notebook
 from tools import deck, grade, lectures
 
 DOT = (  # the smallest PNG: one pixel
@@ -505,10 +505,10 @@ def test_each_deck_says_what_can_be_left_out_and_what_laptops_are_for(name):
     course = grade.lesson_at(page.path)
     solved = Notebook(ROOT / "notebooks" / "solutions" / f"{name}.ipynb")
     stub = f"ex{found.exercise}-stub"
-    answers = {id: solved.source(id) for id in course.stubs if id in solved.cells}
-    for exercise in course.exercises:
-        if exercise.cell == f"ex{found.exercise}-check":
-            needed = grade.needed_cells(course.cells, exercise, answers)
+    answers = {cell.id: cell.source for cell in solved.cells if cell.id in course.stubs}
+    for asked in course.asked:
+        if asked.cell == f"ex{found.exercise}-check":
+            needed = grade.needed_cells(course.cells, asked, answers)
             assert [cell.id for cell in needed] == ["setup", stub]
 
 
@@ -521,9 +521,7 @@ def test_each_deck_says_what_can_be_left_out_and_what_laptops_are_for(name):
     ],
 )
 def test_what_a_head_leaves_out_is_there_and_long_enough(there, instead, said):
-    exercise = "**1. One** · difficulty ●○○○○ · importance ●○○○○ · 3 minutes"
-    words = {"ex1": exercise, "ex1-words": "Write."}
-    page = SimpleNamespace(name="00_small", cells=words, markdown=words)
+    page = SimpleNamespace(name="00_small", exercises=[SimpleNamespace(number=1, minutes=3)])
     text = FINE.replace("plan:", "late: [A result]\nlaptop: {exercise: 1, behind: A result}\nplan:")
     found = spare.spare(text.replace("behind: A result", "behind: 'A result'"), page)
     assert "leave out “A result”: 2 minutes" in found.sentences()

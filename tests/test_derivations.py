@@ -7,7 +7,7 @@ import pytest
 
 from editions import prepare
 from editions.derivations import page
-from editions.notebook import Notebook
+from normcourse.lesson import Notebook
 from tools import derivations as tool
 from tools import reference
 

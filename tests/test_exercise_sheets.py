@@ -8,8 +8,8 @@ import yaml
 
 from editions import exercises
 from editions.equations import Equation, equations
-from editions.notebook import Notebook, UnknownName
 from editions.prepare import NOTEBOOKS
+from normcourse.lesson import Notebook, UnknownName
 
 LESSONS = [Notebook(path) for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
 KNOWN = equations(NOTEBOOKS / "reference" / "equations.md")
@@ -24,10 +24,7 @@ def solved(lesson):
 def test_every_task_and_nothing_that_gives_an_answer_away(lesson):
     text = exercises.sheet(lesson, KNOWN)
     tasks = re.findall(r"^\*\*(\d+)\. ", text, re.M)
-    in_lesson = re.findall(
-        r"^\*\*(\d+)\. .+\*\* · difficulty", "\n".join(lesson.markdown.values()), re.M
-    )
-    assert tasks == in_lesson
+    assert tasks == [str(exercise.number) for exercise in lesson.exercises]
     assert len(tasks) >= 3
     for answer in ("<details", "Hint", "Solution:", "raise NotImplementedError"):
         assert answer not in text
@@ -39,8 +36,8 @@ def test_every_task_and_nothing_that_gives_an_answer_away(lesson):
 def test_the_solution_sheet_has_words_and_code_for_every_task(lesson):
     text = exercises.solution_sheet(lesson, solved(lesson))
     assert not re.search(r"^check\.", text, re.M)
-    for each in exercises.exercises(lesson):
-        assert each.task in text
+    for each in lesson.exercises:
+        assert exercises.task(each) in text
         parts = exercises.solution(solved(lesson), each.number)
         assert any(part.startswith("```python") for part in parts)
         assert any(not part.startswith("```") and len(part.split()) > 3 for part in parts)
@@ -57,8 +54,8 @@ def test_a_task_that_speaks_of_another_place_has_it_on_its_sheet():
     pointing = [
         (lesson.name, each.number)
         for lesson in LESSONS
-        for each in exercises.exercises(lesson)
-        if ELSEWHERE.search(each.task)
+        for each in lesson.exercises
+        if ELSEWHERE.search(exercises.task(each))
     ]
     assert pointing  # such as: the count above
     assert [place for place in pointing if place[1] not in listed.get(place[0], {})] == []
@@ -67,7 +64,7 @@ def test_a_task_that_speaks_of_another_place_has_it_on_its_sheet():
 def test_what_the_list_names_is_there():
     lessons = {lesson.name: lesson for lesson in LESSONS}
     for name, listed in yaml.safe_load(exercises.LIST.read_text("utf-8")).items():
-        numbers = [each.number for each in exercises.exercises(lessons[name])]
+        numbers = [each.number for each in lessons[name].exercises]
         assert set(listed) <= set(numbers), name
 
 

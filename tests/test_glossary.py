@@ -2,9 +2,10 @@
 
 import pytest
 
+from editions import terms
 from tools import glossary as tool
 
-TERMS = tool.terms()
+TERMS = terms.terms()
 LESSONS = tool.lessons()
 RENEW = "edit notebooks/reference/glossary.yaml, then run: make pages"
 
@@ -20,7 +21,7 @@ def test_a_term_is_in_a_lesson(term):
     assert term.keys() <= {"en", "zh", "seen", "note", "warning", "lesson"}
     assert term.get("lesson", "00") in LESSONS
     assert tool.first_lesson(term, LESSONS), (
-        f"no lesson has {tool.searched(term)!r}: give a form that one has as `seen`; {RENEW}"
+        f"no lesson has {terms.form(term)!r}: give a form that one has as `seen`; {RENEW}"
     )
 
 

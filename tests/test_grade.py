@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from normcourse.lesson import Cell
 from tools import grade
 
 LESSON = "02_layer_norm"
@@ -52,12 +53,16 @@ def first(lesson, monkeypatch):
     """first(path): solved and slip of exercise 1, in a process of its own."""
 
     def of(path, seconds=grade.SECONDS):
-        one = grade.Lesson(lesson.path, lesson.cells, lesson.exercises[:1])
+        one = grade.Lesson(lesson.path, lesson.cells, lesson.asked[:1])
         (row,) = grade.grade(path, "a student", [one], seconds)
         assert (row["lesson"], row["exercise"]) == (LESSON, TITLE)
         return row["solved"], row["slip"]
 
     return of
+
+
+def code(name, source):
+    return Cell({"cell_type": "code", "id": name, "metadata": {}, "source": source})
 
 
 @pytest.mark.parametrize(
@@ -105,15 +110,15 @@ def test_what_loops_for_ever_is_stopped_and_not_checked(handed_in, first):
 def test_a_function_put_in_another_s_place_is_seen():
     from normcourse.checks import layer_norm  # noqa: F401
 
-    cells = [grade.Cell("setup", "import torch\nt = torch", [])]
-    swap = grade.Cell("ex1-stub", "[setattr(t, 'allclose', max)]", [])
+    cells = [code("setup", "import torch\nt = torch")]
+    swap = code("ex1-stub", "[setattr(t, 'allclose', max)]")
     said = grade.checked([*cells, swap], "str('[ok] Exercise 1')", 60)
     assert said == "it changed torch.allclose"
     assert grade.checked(cells, "str('[ok] Exercise 1')", 60) == "[ok] Exercise 1"
 
 
 def test_a_process_that_dies_is_no_answer():
-    killed = grade.Cell("ex1-stub", "import os\nos.kill(os.getpid(), 9)", [])
+    killed = code("ex1-stub", "import os\nos.kill(os.getpid(), 9)")
     assert grade.checked([killed], "1", 60) == "its process ended (exit code -9)"
 
 
@@ -144,24 +149,24 @@ def test_a_missing_or_doubled_answer_is_named(handed_in, first):
 
 def test_an_answer_may_use_an_answer_and_what_the_lesson_made():
     cells = [
-        grade.Cell("setup", "import math", []),
-        grade.Cell("unused", "1 / 0", []),
-        grade.Cell("rows", "rows = []", []),
-        grade.Cell("filled", "rows.append(3)", []),
-        grade.Cell("ex1-stub", "def mine(x): return x + rows[0]", []),
-        grade.Cell("ex1-check", "check.first(mine)", []),
-        grade.Cell("ex2-stub", "def both(x): return mine(mine(x))", []),
-        grade.Cell("ex2-check", "check.second(both)", []),
+        code("setup", "import math"),
+        code("unused", "1 / 0"),
+        code("rows", "rows = []"),
+        code("filled", "rows.append(3)"),
+        code("ex1-stub", "def mine(x): return x + rows[0]"),
+        code("ex1-check", "check.first(mine)"),
+        code("ex2-stub", "def both(x): return mine(mine(x))"),
+        code("ex2-check", "check.second(both)"),
     ]
-    needed = grade.needed_cells(cells, grade.Exercise("ex2-check", "check.second(both)", False))
+    needed = grade.needed_cells(cells, grade.Asked("ex2-check", "check.second(both)", False))
     assert [cell.id for cell in needed] == ["setup", "rows", "filled", "ex1-stub", "ex2-stub"]
 
 
 def test_an_open_exercise_is_for_a_person(lesson):
     course = [grade.lesson_at(path) for path in sorted(grade.COURSE.glob("0*.ipynb"))]
-    assert sum(exercise.is_open for each in course for exercise in each.exercises) >= 5
-    asked = [f"ex{n}-check" for n in range(1, 7)]
-    assert [exercise.cell for exercise in lesson.exercises] == asked
+    assert sum(asked.is_open for each in course for asked in each.asked) >= 5
+    cells = [f"ex{n}-check" for n in range(1, 7)]
+    assert [asked.cell for asked in lesson.asked] == cells
 
 
 def test_the_table_of_a_class(handed_in, tmp_path, capsys):

@@ -26,19 +26,22 @@ MAY_IMPORT = {  # room -> the rooms it may import
     "layers": {"functional", "fused"},
     "surgery": {"layers"},
     "normlib": {"functional", "gradients", "layers", "fused"},
-    "measures": set(),
-    "figures": set(),
+    "computing": set(),
+    "lesson": set(),
+    "palette": set(),
+    "measures": {"computing"},
+    "figures": {"palette"},
     "atomic": set(),
     "jsonfile": {"atomic"},
-    "timing": {"jsonfile"},
-    "training": {"layers", "surgery", "jsonfile", "atomic"},
+    "timing": {"computing", "jsonfile"},
+    "training": {"layers", "surgery", "computing", "jsonfile", "atomic"},
     "progress": {"atomic"},
     "capstone": {"measures", "training"},
     "checks": {
         "functional", "gradients", "layers", "fused", "surgery", "measures", "timing", "training",
-        "progress",
+        "computing", "progress",
     },
-    "normcourse": set(),
+    "normcourse": {"computing"},
 }  # fmt: skip
 ONLY_IN = {
     "matplotlib": {"figures"},
@@ -112,6 +115,21 @@ def test_what_a_file_imports_is_declared_and_the_library_never_needs_the_course(
         assert packages <= LIBRARY_NEEDS
     else:
         assert packages - {"normcourse"} <= LIBRARY_NEEDS | COURSE_NEEDS
+
+
+def test_editions_import_no_tools():
+    for path in python_files("editions"):
+        assert not any(name.startswith("tools") for name in imported(ast.parse(path.read_text())))
+
+
+def test_a_lesson_and_the_palette_are_read_without_torch_and_matplotlib():
+    """So `make lab` and the decks start at once, and a plain Python reads a lesson."""
+    script = """
+import sys
+sys.modules.update(dict.fromkeys(["torch", "matplotlib", "numpy", "nbformat"]))  # no import works
+import normcourse.lesson, normcourse.palette, normcourse.atomic
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
 
 
 def test_the_declared_needs_are_read_from_pyproject():

@@ -3,33 +3,31 @@
 Its picture is the lesson's, its table has the lessons there are, and its links lead somewhere.
 """
 
-import json
 import re
 from itertools import zip_longest
 from pathlib import Path
 
 import pytest
 
-from editions.notebook import Notebook
+from normcourse.lesson import Notebook
 from tests.failing import fail, fail_if_any, said
 from tests.planting import plant
-from tools import hero, minutes
+from tools import hero, minutes, reference
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
+LESSONS = list(reference.lessons().values())
 
 
 def test_the_picture_has_the_alt_text_of_the_lesson():
-    _, alt = hero.figure()
+    alt = hero.figure().alt
     if f"![{alt}](notebooks/reference/hero.png)" not in README:
         fail("README.md", f"the picture's alt text is not the lesson's, {alt!r}", edit="the README")
 
 
 def question(path):
-    """What the title of a lesson asks: "# 02 · LayerNorm: what if …?" asks "What if …?"."""
-    first = json.loads(path.read_text("utf-8"))["cells"][0]
-    title = "".join(first["source"]).splitlines()[0]
-    asked = title.partition(" · ")[2].rpartition(": ")[2]
+    """What the title of a lesson asks: "02 · LayerNorm: what if …?" asks "What if …?"."""
+    asked = Notebook(path).title.partition(" · ")[2].rpartition(": ")[2]
     return asked[:1].upper() + asked[1:]
 
 
@@ -39,10 +37,10 @@ def row_faults(path):
     row = next((line for line in README.splitlines() if line.startswith(f"| {number} |")), "")
     cells = [cell.strip() for cell in row.split("|")]
     link = f"[{question(path)}](notebooks/{path.name})"
-    minutes_stated = minutes.stated(path)
+    time = Notebook(path).minutes
     if not row:
         yield said("README.md", f"the table has no row for {path.name}", edit="the table")
-    elif minutes_stated is None:
+    elif time is None:
         yield said(path, 'the title has no line "**Time:** core … minutes, with the exercises …"')
     else:
         if cells[2] != link:
@@ -50,13 +48,13 @@ def row_faults(path):
             others = "the title of its solution, its heading in notebooks/reference/course_map.md"
             edit = f"the one that is wrong; the same question is in {others}"
             yield said(f"README.md, lesson {number}", what, edit=edit, run="make pages")
-        if cells[3] != str(minutes_stated[1]):
-            what = f"the row says {cells[3]} minutes, and the lesson's title {minutes_stated[1]}"
+        if cells[3] != str(time.whole):
+            what = f"the row says {cells[3]} minutes, and the lesson's title {time.whole}"
             yield said(f"README.md, lesson {number}", what, edit="the one that is wrong")
 
 
 def test_the_table_lists_every_lesson_with_its_question_and_minutes():
-    fail_if_any(fault for path in minutes.lessons() for fault in row_faults(path))
+    fail_if_any(fault for path in LESSONS for fault in row_faults(path))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +65,7 @@ def test_the_table_lists_every_lesson_with_its_question_and_minutes():
         (r"\*\*Time:", "Time:", "the title has no line"),
     ],
 )
-@pytest.mark.parametrize("path", minutes.lessons(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_a_title_that_differs_is_named(monkeypatch, path, there, planted, message):
     asked = question(path).removesuffix("?")
     plant(monkeypatch, [path], lambda text: re.sub(there, planted, text, count=1))
@@ -76,23 +74,21 @@ def test_a_title_that_differs_is_named(monkeypatch, path, there, planted, messag
 
 
 def test_the_minutes_that_a_title_states_are_those_computed():
-    stated = [path for path in minutes.lessons() if minutes.stated(path)]
-    fail_if_any(filter(None, map(minutes.fault, stated)))
+    fail_if_any(filter(None, map(minutes.fault, map(Notebook, LESSONS))))
 
 
 def test_the_hours_are_those_of_the_lessons():
     hours = re.search(r"about (\d+) hours with their exercises, (\d+) without them", README)
-    main_road = [p for p in minutes.lessons() if p.name.partition("_")[0].isdigit()]
-    stated = [minutes.stated(path) for path in main_road]
-    assert abs(sum(whole for _, whole in stated) / 60 - int(hours[1])) <= 1
-    assert abs(sum(core for core, _ in stated) / 60 - int(hours[2])) <= 1
+    stated = [lesson.minutes for lesson in map(Notebook, LESSONS) if lesson.number.isdigit()]
+    assert abs(sum(time.whole for time in stated) / 60 - int(hours[1])) <= 1
+    assert abs(sum(time.core for time in stated) / 60 - int(hours[2])) <= 1
 
 
 def test_the_question_at_the_head_has_the_numbers_of_lesson_00():
     said = re.search(
         r"of (\d+) layers learns to read (\d+)% .+ (\d+) layers .+ reads (\d+)%", README
     )
-    printed = Notebook(ROOT / "notebooks" / "00_why_normalize.ipynb").printed("failure-train")
+    printed = Notebook(ROOT / "notebooks" / "00_why_normalize.ipynb").cell("failure-train").printed
     shown = re.findall(r"(\d+) layers: loss .+, accuracy 0\.(\d+)", printed)
     assert list(said.groups()) == [str(int(number)) for row in shown for number in row]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from editions import interactive
+from normcourse.lesson import Notebook
 from tools import lab, learner, release
 
 ROOT = Path(__file__).parents[1]
@@ -24,20 +25,20 @@ def folder(tmp_path_factory):
 
 def cells(folder):
     for path in sorted(folder.glob("notebooks/**/*.ipynb")):
-        for cell in json.loads(path.read_text("utf-8"))["cells"]:
-            yield path, cell, "".join(cell["source"])
+        for cell in Notebook(path).cells:
+            yield path, cell
 
 
 def test_it_has_every_lesson_and_no_solution(folder):
     lessons = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
     found = sorted(path.relative_to(folder / "notebooks") for path in folder.rglob("*.ipynb"))
     assert [str(path) for path in found] == lessons
-    for path, cell, words in cells(folder):
-        assert "](solutions/" not in words, path
-        assert "One way to write it" not in words, path
-        assert not cell.get("outputs"), path
-        assert cell.get("execution_count") is None, path
-    hints = sum("<summary>Hint" in words for _, _, words in cells(folder))
+    for path, cell in cells(folder):
+        assert "](solutions/" not in cell.source, path
+        assert "One way to write it" not in cell.source, path
+        assert not cell.outputs, path
+        assert cell.stored.get("execution_count") is None, path
+    hints = sum("<summary>Hint" in cell.source for _, cell in cells(folder))
     assert hints > 20
 
 

@@ -8,7 +8,7 @@ from tools import reference
 sys.path.insert(0, str(reference.ROOT))
 
 from editions import derivations
-from editions.notebook import Notebook
+from normcourse.lesson import Notebook
 
 PAGE = reference.REFERENCE / "choose.md"
 LESSON = reference.ROOT / "notebooks" / "08_capstone.ipynb"
@@ -23,5 +23,5 @@ DyT is a learned multiple of tanh(αx) in a norm's place, and α sets its slope 
 
 def made() -> dict[Path, str]:
     """The page: the lesson's table, its links as they are from the folder reference."""
-    table = Notebook(LESSON).markdown[CELL]
+    table = Notebook(LESSON).cell(CELL).source
     return {PAGE: f"{HEAD}\n{derivations.seen_from_reference(table).strip()}\n"}

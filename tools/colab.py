@@ -4,14 +4,14 @@ It is what `make release` gives to students. Each lesson begins with a cell that
 course, and its links have whole addresses, because Colab shows one notebook alone.
 """
 
-import json
 import re
 import sys
 import tomllib
 from pathlib import Path
 
 from editions import colab
-from tools import environment, learner, merge, release
+from normcourse.lesson import Cell, Notebook
+from tools import environment, learner, release
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"\]\(([\w./-]+)(#[^)\s]*)?\)")
@@ -28,7 +28,7 @@ INSTALL = """\
 %cd ~/normlib/notebooks"""
 
 
-def install_cell(source: str) -> dict:
+def install_cell(source: str) -> Cell:
     """Its packages are those of the lab's that Colab may lack; pip leaves what is there."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     names = [NOT_NAME.split(line)[0] for line in project["optional-dependencies"]["lab"]]
@@ -43,7 +43,7 @@ def install_cell(source: str) -> dict:
         packages=" ".join(name for name in names if name not in BROUGHT),
     )
     cell = {"cell_type": "code", "id": "install", "metadata": {}, "source": text}
-    return cell | {"outputs": [], "execution_count": None}
+    return Cell(cell | {"outputs": [], "execution_count": None})
 
 
 def whole_links(markdown: str, repository: str) -> str:
@@ -58,12 +58,12 @@ def whole_links(markdown: str, repository: str) -> str:
 
 def prepare(path: Path, repository: str, source: str) -> None:
     """A lesson of the students' copy becomes the one that Colab opens."""
-    notebook = json.loads(learner.learners_form(path, solutions=False))
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "markdown":
-            cell["source"] = whole_links(merge.text(cell), repository)
-    notebook["cells"].insert(0, install_cell(source))
-    path.write_bytes(merge.notebook_bytes(notebook))
+    notebook = Notebook(path, learner.learners_form(path, solutions=False))
+    cells = [install_cell(source)]
+    for cell in notebook.cells:
+        is_text = cell.cell_type == "markdown"
+        cells.append(cell.changed(source=whole_links(cell.source, repository)) if is_text else cell)
+    path.write_bytes(notebook.with_cells(cells))
 
 
 def write(target: Path, repository: str, source: str = "") -> int:

@@ -11,11 +11,12 @@ line, a visible cell of 8 lines.
 import argparse
 import ast
 import io
-import json
 import tokenize
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+
+from normcourse.lesson import Notebook
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ["normlib", "normcourse", "editions", "tools", "tests"]
@@ -97,11 +98,10 @@ def of_folder(folder: Path) -> Density:
 def of_notebooks(paths) -> Density:
     density = Density()
     for path in paths:
-        for cell in json.loads(path.read_text("utf-8"))["cells"]:
-            if cell["cell_type"] == "code":
-                lines = density.add("".join(cell["source"]))
-                if "hide-input" not in cell["metadata"].get("tags", []):
-                    density.cells.append(lines)
+        for cell in Notebook(path).code:
+            lines = density.add(cell.source)
+            if "hide-input" not in cell.tags:
+                density.cells.append(lines)
     return density
 
 

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 from editions.extension.interactive import FOLDER, SCRIPTS, box
 from editions.interactive import places, told
-from editions.notebook import Notebook
+from normcourse.lesson import Notebook
 
 ROOT = Path(__file__).resolve().parents[1]
 STYLES = [FOLDER.parent / "course.css", FOLDER / "marks.css"]

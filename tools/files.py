@@ -1,11 +1,8 @@
-"""Files of the tools: written whole or not at all, and what to tell of a notebook that is none."""
+"""What to tell of a course's notebook that is none."""
 
-import runpy
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# By its path, not by its package: that would import torch, and some tools need none.
-write = runpy.run_path(str(ROOT / "normcourse" / "atomic.py"))["write"]
 
 
 def no_notebook(path: Path) -> str:

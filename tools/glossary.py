@@ -3,17 +3,15 @@
 The lesson of a term's first use is looked up.
 """
 
-import json
 import re
 from pathlib import Path
 
-import yaml
-
+from editions.terms import pattern, terms
+from normcourse.lesson import Notebook
 from tools.reference import REFERENCE
 from tools.reference import lessons as lesson_files
 from tools.reference import row as table_row
 
-DATA = REFERENCE / "glossary.yaml"
 PAGE = REFERENCE / "glossary.md"
 HEAD = """# Glossary, English and Chinese
 
@@ -27,30 +25,14 @@ Made from `glossary.yaml` by `make pages`: edit the data, not this page.
 """
 
 
-def terms() -> list[dict]:
-    return yaml.safe_load(DATA.read_text("utf-8"))
-
-
 def lessons() -> dict[str, str]:
     """Number of each lesson, in the order of reading, and all its text and code."""
     found = {}
     for number, path in lesson_files().items():
-        cells = json.loads(path.read_text("utf-8"))["cells"]
-        text = "\n".join("".join(cell["source"]) for cell in cells)
+        text = "\n".join(cell.source for cell in Notebook(path).cells)
         # a term may be set in bold or broken
         found[number] = re.sub(r"[*`\s]+", " ", text)
     return found
-
-
-def searched(term: dict) -> str:
-    """What a lesson must contain: the term, or the form that its entry gives as `seen`."""
-    return term.get("seen", term["en"])
-
-
-def pattern(term: dict) -> re.Pattern:
-    """The term in a text, with an ending or without."""
-    words = re.escape(searched(term)).replace(r"\ ", r"[\s-]+")
-    return re.compile(rf"(?<![A-Za-z]){words}(?:s|es|d|ed|ing)?(?![A-Za-z])", re.I)
 
 
 def first_lesson(term: dict, texts: dict[str, str]) -> str | None:

@@ -19,7 +19,6 @@ import contextlib
 import csv
 import importlib
 import io
-import json
 import multiprocessing
 import os
 import re
@@ -33,7 +32,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from tools import files
+from normcourse import atomic
+from normcourse.lesson import Cell, Notebook
 
 ROOT = Path(__file__).resolve().parents[1]
 COURSE = ROOT / "notebooks"
@@ -43,7 +43,6 @@ SECONDS = 300
 YES, NO, BLANK, OPEN, UNCHECKED = "yes", "no", "not attempted", "open", "unchecked"
 MARKS = (YES, NO, BLANK, OPEN, UNCHECKED)
 SOLVED = {"[ok]": YES, "[x]": NO, "[ ]": BLANK}
-IS_OPEN = re.compile(r"minutes · .*\bopen\b")
 TOO_LONG = re.compile(r"your code (?:ran|has waited) for")
 # What an answer never needs, and what reaches the check or the machine.
 OUT_OF_BOUNDS = """
@@ -55,14 +54,7 @@ IN_BOUNDS = {"__init__", "__name__", "__call__", "__len__", "__getitem__", "__it
 
 
 @dataclass
-class Cell:
-    id: str
-    source: str
-    tags: list[str]
-
-
-@dataclass
-class Exercise:
+class Asked:
     """One call of a check in a lesson."""
 
     cell: str  # its cell
@@ -77,8 +69,8 @@ class Exercise:
 @dataclass
 class Lesson:
     path: Path
-    cells: list[Cell]
-    exercises: list[Exercise]
+    cells: list[Cell]  # of code
+    asked: list[Asked]
 
     @property
     def stubs(self) -> dict[str, str]:
@@ -88,28 +80,15 @@ class Lesson:
 # Reading
 
 
-def read_cells(path: Path, kind: str = "code") -> list[Cell]:
-    """The cells of this kind; ValueError for a file that is no notebook."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        return [
-            Cell(str(cell.get("id", "")), "".join(cell["source"]), cell["metadata"].get("tags", []))
-            for cell in found
-            if cell["cell_type"] == kind
-        ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise ValueError("no notebook") from None
-
-
 def lesson_at(path: Path) -> Lesson:
-    cells = read_cells(path)
-    texts = {cell.id: cell.source for cell in read_cells(path, "markdown")}
-    exercises = [
-        Exercise(cell.id, call, bool(IS_OPEN.search(texts.get(cell.id.removesuffix("-check"), ""))))
-        for cell in cells
-        for call in calls_of_checks(cell.source)
+    notebook = Notebook(path)
+    asked = [
+        Asked(exercise.check.id, call, exercise.is_open)
+        for exercise in notebook.exercises
+        if exercise.check
+        for call in calls_of_checks(exercise.check.source)
     ]
-    return Lesson(path, cells, exercises)
+    return Lesson(path, notebook.code, asked)
 
 
 def calls_of_checks(source: str) -> Iterator[str]:
@@ -216,22 +195,22 @@ def needs(source: str) -> set[str]:
 
 
 def needed_cells(
-    cells: list[Cell], exercise: Exercise, answers: dict[str, str] | None = None
+    cells: list[Cell], asked: Asked, answers: dict[str, str] | None = None
 ) -> list[Cell]:
     """What has to run before a check: the setup, and each cell that makes what is needed later.
 
     An answer stands in its stub's place, whatever it makes.
     """
     answers = answers or {}
-    before = cells[: [cell.id for cell in cells].index(exercise.cell) + 1]
-    wanted = needs(exercise.call)
+    before = cells[: [cell.id for cell in cells].index(asked.cell) + 1]
+    wanted = needs(asked.call)
     found = []
     for cell in reversed(before):
-        if cell.id == exercise.cell or "raises-exception" in cell.tags:
+        if cell.id == asked.cell or "raises-exception" in cell.tags:
             continue
         answer = answers.get(cell.id, cell.source)
         if cell.id == "setup" or (makes(cell.source) | makes(answer)) & wanted:
-            found.append(Cell(cell.id, answer, cell.tags))
+            found.append(cell.changed(source=answer))
             wanted |= needs(answer)
     return found[::-1]
 
@@ -242,8 +221,8 @@ def needed_cells(
 def grade(path: Path, name: str, lessons: list[Lesson], seconds: float) -> Iterator[dict]:
     """A row for each exercise of a notebook."""
     try:
-        cells = read_cells(path)
-    except ValueError:
+        cells = Notebook(path).code
+    except (OSError, ValueError):
         yield row(name, "", "", UNCHECKED, "the file is no notebook")
         return
     lesson = lesson_of(cells, lessons)
@@ -263,9 +242,9 @@ def grade(path: Path, name: str, lessons: list[Lesson], seconds: float) -> Itera
         and cell.source.strip()
     ]
     module = importlib.import_module(f"normcourse.checks.{lesson.path.stem.partition('_')[2]}")
-    for exercise in lesson.exercises:
-        title = title_of(getattr(module, exercise.check))
-        solved, slip = graded(lesson, exercise, answers, broken, ids, seconds)
+    for asked in lesson.asked:
+        title = title_of(getattr(module, asked.check))
+        solved, slip = graded(lesson, asked, answers, broken, ids, seconds)
         if others and solved == NO:
             solved = UNCHECKED
             slip = (
@@ -276,7 +255,7 @@ def grade(path: Path, name: str, lessons: list[Lesson], seconds: float) -> Itera
 
 def graded(
     lesson: Lesson,
-    exercise: Exercise,
+    asked: Asked,
     answers: dict[str, str],
     broken: dict[str, str],
     ids: list[str],
@@ -284,7 +263,7 @@ def graded(
 ) -> tuple[str, str]:
     """solved and slip of one exercise; broken are the answers that are no Python, and why."""
     readable = answers | {id: lesson.stubs[id] for id in broken}
-    needed = needed_cells(lesson.cells, exercise, readable)
+    needed = needed_cells(lesson.cells, asked, readable)
     for cell in needed:
         if cell.id in broken:
             return UNCHECKED, f"the cell {cell.id} is no Python: {broken[cell.id]}"
@@ -297,14 +276,14 @@ def graded(
         trouble = out_of_bounds(cell.source)
         if trouble:
             return UNCHECKED, f"{cell.id}: {trouble}"
-    verdict = checked(needed, exercise.call, seconds)
+    verdict = checked(needed, asked.call, seconds)
     mark, _, said = verdict.partition(" Exercise ")
     slip = said.partition(": ")[2]
     if mark not in SOLVED or TOO_LONG.search(slip):
         return UNCHECKED, slip if mark in SOLVED else verdict
     if SOLVED[mark] == BLANK:
         return BLANK, ""
-    if exercise.is_open:
+    if asked.is_open:
         return OPEN, f"the check says {mark} {slip}".strip()
     return SOLVED[mark], slip if SOLVED[mark] == NO else ""
 
@@ -440,7 +419,7 @@ def write(path: Path, rows: Iterable[dict]) -> Path | None:
             p for n in range(1, 1000) if not (p := path.with_suffix(f".old{n}.csv")).exists()
         )
         path.rename(kept)
-    files.write(path, text.getvalue())
+    atomic.write(path, text.getvalue())
     return kept
 
 

@@ -17,7 +17,6 @@ from tools import learner
 ROOT = Path(__file__).resolve().parents[1]
 
 COURSE = ROOT / "notebooks"
-CHECKS = ROOT / "normcourse" / "checks"
 MY = ROOT / "my"
 SETTINGS = ROOT / "tools" / "lab_settings"
 WORKSPACES = MY / ".lab" / "workspaces"
@@ -73,8 +72,8 @@ def look_after_copy() -> tuple[list[str], list[str]]:
     news = learner.set_aside_damaged(MY)
     news += learner.announcement(learner.renew(COURSE, MY, with_solutions()), COURSE, MY)
     with suppress(OSError):  # a full disk is among the news already
-        learner.write_progress_page(MY, CHECKS)
-    return learner.progress(MY, CHECKS), news
+        learner.write_progress_page(MY, COURSE)
+    return learner.progress(MY, COURSE), news
 
 
 def main(arguments):

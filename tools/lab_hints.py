@@ -5,34 +5,29 @@ one line, and a lesson that an update renewed says where the reader's answers ar
 """
 
 import ast
-import json
 import os
 import sys
 from pathlib import Path
+
+from normcourse.lesson import Cell, Notebook
 
 KEPT = "An update renewed this lesson. What you wrote and does not stand in it is in {}."
 MEANT = "raises-exception"
 HINT = "A cell at the top defines `{}`. After a restart: Run → Run All Above Selected Cell."
 
 
-def read(notebook: Path) -> list[dict]:
+def read(notebook: Path) -> list[Cell]:
     """The code cells of a notebook; none where it cannot be read."""
     try:
-        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-        return [cell for cell in cells if cell["cell_type"] == "code"]
-    except (OSError, ValueError, KeyError, TypeError):
+        return Notebook(notebook).code
+    except (OSError, ValueError):
         return []
 
 
-def text(cell: dict) -> str:
-    source = cell["source"]
-    return source if isinstance(source, str) else "".join(source)
-
-
-def defined_at_the_top(cells: list[dict]) -> set[str]:
+def defined_at_the_top(cells: list[Cell]) -> set[str]:
     """The names that the first code cell of a notebook defines."""
     try:
-        tree = ast.parse(text(cells[0])) if cells else ast.Module([], [])
+        tree = ast.parse(cells[0].source) if cells else ast.Module([], [])
     except SyntaxError:
         return set()
     names = set()
@@ -56,8 +51,8 @@ def hint(missing: str, notebook: Path) -> str:
 
 def is_meant(source: str, notebook: Path) -> bool:
     """Whether this is a cell, unchanged, that the lesson says will raise."""
-    tagged = [cell for cell in read(notebook) if MEANT in cell["metadata"].get("tags", [])]
-    return source.strip() in [text(cell).strip() for cell in tagged]
+    tagged = [cell for cell in read(notebook) if MEANT in cell.tags]
+    return source.strip() in [cell.source.strip() for cell in tagged]
 
 
 def show(shell, kind, error, trace, tb_offset=None) -> None:

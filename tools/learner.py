@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from editions import moved
-from editions.predictions import answers, folded
+from editions.predictions import folded
+from normcourse import atomic
+from normcourse.lesson import Cell, Notebook
 from tools import files, merge, withheld
 
 GIVEN = ".given.json"  # in the copy: {file: the signature of what was given to the reader}
@@ -74,7 +76,7 @@ def renew(source: Path, target: Path, solutions: bool = True) -> News:
             continue
         try:
             content = learners_form(path, solutions)
-        except (ValueError, KeyError, TypeError):
+        except ValueError:
             news.unread.append(files.no_notebook(path))
             continue
         with _noting(news, name):
@@ -88,8 +90,8 @@ def renew(source: Path, target: Path, solutions: bool = True) -> News:
     with _noting(news, OWN):
         (target / OWN).mkdir(parents=True, exist_ok=True)
     with _noting(news, GIVEN):
-        files.write(target / GIVEN, json.dumps(given, indent=1) + "\n")
-        files.write(target / CELLS, json.dumps(cells, indent=1) + "\n")
+        atomic.write(target / GIVEN, json.dumps(given, indent=1) + "\n")
+        atomic.write(target / CELLS, json.dumps(cells, indent=1) + "\n")
     return news
 
 
@@ -109,12 +111,12 @@ def _renew_one(
     mine = target / name
     newest = signature(name, content)
     if not mine.exists():
-        files.write(mine, content)
+        atomic.write(mine, content)
     elif not mine.is_file():  # a folder in its place
         _keep_and_write(mine, content, target, news)
     elif given.get(name) != newest:
         if signature(name, mine.read_bytes()) in (given.get(name), newest):
-            files.write(mine, content)
+            atomic.write(mine, content)
         else:
             _merge(mine, content, target, cells.get(name), news)
         if name in given:
@@ -138,7 +140,7 @@ def _merge(mine: Path, content: bytes, target: Path, given: dict | None, news: N
         _keep_and_write(mine, found.content, target, news)
         news.left[news.kept[-1]] = found.left
     else:
-        files.write(mine, found.content)
+        atomic.write(mine, found.content)
     if found.placed:
         news.merged[name] = len(found.placed)
 
@@ -148,7 +150,7 @@ def _keep_and_write(mine: Path, content: bytes, target: Path, news: News) -> Non
     old = _free_name(mine)
     mine.rename(old)
     try:
-        files.write(mine, content)
+        atomic.write(mine, content)
     except OSError:
         old.rename(mine)
         raise
@@ -223,43 +225,36 @@ def learners_form(path: Path, solutions: bool = True) -> bytes:
     A notebook comes without outputs; its drawing cells are collapsed, and the words that answer a
     prediction are in a fold. Without solutions it does not lead to them.
     """
-    content = path.read_bytes()
     if path.suffix != ".ipynb":
-        return content
-    notebook = json.loads(content)
-    cells = notebook["cells"]
-    without_outputs(cells)
+        return path.read_bytes()
+    notebook = Notebook(path)
+    cells = map(without_outputs, notebook.cells)
     if not solutions:
-        withheld.withhold(cells)
-    for cell in cells:
-        if "hide-input" in cell["metadata"].get("tags", []):
-            cell["metadata"].setdefault("jupyter", {})["source_hidden"] = True
-    _fold_answers(cells)
-    return merge.notebook_bytes(notebook)
+        cells = map(withheld.withhold, cells)
+    answers = {cell.id for prediction in notebook.predictions for cell in prediction.cells}
+    return notebook.with_cells(_closed(cell, cell.id in answers) for cell in cells)
 
 
-def without_outputs(cells: list[dict]) -> None:
-    for cell in cells:
-        if cell["cell_type"] == "code":
-            cell["outputs"] = []
-            cell["execution_count"] = None
+def without_outputs(cell: Cell) -> Cell:
+    return cell.changed(outputs=[], execution_count=None) if cell.cell_type == "code" else cell
 
 
-def _fold_answers(cells: list[dict]) -> None:
-    for span in answers(cell.get("id") for cell in cells):
-        for cell in cells[span.start : span.stop]:
-            if cell["cell_type"] == "markdown":
-                cell["source"] = folded(cell["id"], merge.text(cell))
+def _closed(cell: Cell, answers: bool) -> Cell:
+    """A drawing cell with its code hidden; words that answer a prediction in a fold."""
+    if "hide-input" in cell.tags:
+        hidden = cell.metadata.get("jupyter", {}) | {"source_hidden": True}
+        return cell.changed(metadata=cell.metadata | {"jupyter": hidden})
+    if answers and cell.cell_type == "markdown":
+        return cell.changed(source=folded(cell.id, cell.source))
+    return cell
 
 
 def signature(name: str, content: bytes) -> str:
     """What a reader can change: of a notebook the cells' texts, not what running it writes."""
     if name.endswith(".ipynb"):
-        try:
-            cells = json.loads(content)["cells"]
-            content = json.dumps([[cell["cell_type"], merge.text(cell)] for cell in cells]).encode()
-        except (ValueError, KeyError, TypeError):  # damaged: it is what it is
-            pass
+        with suppress(ValueError):  # damaged: it is what it is
+            cells = Notebook(Path(name), content).cells
+            content = json.dumps([[cell.cell_type, cell.source] for cell in cells]).encode()
     return hashlib.sha256(content).hexdigest()
 
 
@@ -320,7 +315,7 @@ def _shown(target: Path, name: str) -> str:
     return f"{target.name}/{name}"
 
 
-def progress(target: Path, checks: Path) -> list[str]:
+def progress(target: Path, source: Path) -> list[str]:
     """One line for each lesson begun: a solved exercise, or a cell that the reader changed.
 
     What was solved in a lesson that the course has no more counts in the lesson that has its
@@ -329,11 +324,11 @@ def progress(target: Path, checks: Path) -> list[str]:
     given = read_list(target / GIVEN)
     lines = []
     for lesson in _lessons(target):
-        done = _done(target, lesson, checks)
+        done = _done(target, lesson, source)
         newest = given.get(lesson.name)  # None: the list could not be written
         changed = newest and signature(lesson.name, lesson.read_bytes()) != newest
         if done or changed:
-            asked = len(_asked(lesson, checks))
+            asked = len(_asked(lesson, source))
             what = lesson.stem.replace("_", " ", 1)
             lines.append(f"{what}: {len(done)} of {asked} exercises solved")
     return lines
@@ -344,30 +339,27 @@ def _lessons(target: Path) -> list[Path]:
     return [path for path in found if ".old" not in path.name and path.is_file()]
 
 
-def _asked(lesson: Path, checks: Path) -> set[str]:
-    return _exercises(checks / f"{lesson.stem.partition('_')[2]}.py")
+def _asked(lesson: Path, source: Path) -> set[str]:
+    """The checks that the course's lesson calls; the reader may have changed the copy."""
+    try:
+        exercises = Notebook(source / lesson.name).exercises
+    except (OSError, ValueError):  # it is the reader's own, or it is damaged
+        return set()
+    return {name for exercise in exercises for name in exercise.checks}
 
 
-def _done(target: Path, lesson: Path, checks: Path) -> set[str]:
+def _done(target: Path, lesson: Path, source: Path) -> set[str]:
     solved = read_list(target / SOLVED)
     number, _, subject = lesson.stem.partition("_")
     subjects = {subject, *(old.partition("_")[2] for old in moved.earlier(number))}
-    return _asked(lesson, checks) & {name for each in subjects for name in solved.get(each, [])}
+    return _asked(lesson, source) & {name for each in subjects for name in solved.get(each, [])}
 
 
-def write_progress_page(target: Path, checks: Path) -> None:
+def write_progress_page(target: Path, source: Path) -> None:
     """PROGRESS in the copy: the lessons with what is solved, and links that the lab opens."""
     rows = ["| lesson | exercises solved |", "| --- | --- |"]
     for lesson in _lessons(target):
-        count = f"{len(_done(target, lesson, checks))} of {len(_asked(lesson, checks))}"
+        count = f"{len(_done(target, lesson, source))} of {len(_asked(lesson, source))}"
         rows.append(f"| [{lesson.stem.replace('_', ' ')}]({lesson.name}) | {count} |")
     words = ["# Your progress", "", "As it was when the lab was started.", "", *rows, ""]
-    files.write(target / PROGRESS, "\n".join(words))
-
-
-def _exercises(checks: Path) -> set[str]:
-    """The checks that a file defines; found in its text, so that the lab starts without torch."""
-    if not checks.exists():
-        return set()
-    text = checks.read_text(encoding="utf-8")
-    return set(re.findall(r"^@exercise\(.*?^def (\w+)", text, re.M | re.S))
+    atomic.write(target / PROGRESS, "\n".join(words))

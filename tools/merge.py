@@ -5,9 +5,11 @@ its cells, so a cell with another text is the reader's.
 """
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from normcourse.lesson import Cell, Notebook
 
 ANSWER = re.compile(r".+-stub|predict-\d+")  # made to be filled, whatever the course says in it
 MADE = re.compile(r"^(?:def |class )?(\w+)(?=\(| = |:)", re.MULTILINE)  # what a stub is to make
@@ -20,22 +22,13 @@ class Merged:
     left: list[str] = field(default_factory=list)  # ids of those that have no place in it
 
 
-def text(cell: dict) -> str:
-    source = cell["source"]
-    return source if isinstance(source, str) else "".join(source)
-
-
-def notebook_bytes(notebook: dict) -> bytes:
-    return (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode()
-
-
 def signatures(content: bytes) -> dict[str, str]:
     """{id: signature} of a notebook's cells; ValueError for what is none, or has a cell twice."""
-    return {name: signature(cell) for name, cell in _cells(json.loads(content)).items()}
+    return {name: signature(cell) for name, cell in _cells(_read(content)).items()}
 
 
-def signature(cell: dict) -> str:
-    return hashlib.sha256(f"{cell['cell_type']}\n{text(cell)}".encode()).hexdigest()
+def signature(cell: Cell) -> str:
+    return hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()
 
 
 def merge(mine: bytes, newest: bytes, given: dict[str, str]) -> Merged:
@@ -45,13 +38,13 @@ def merge(mine: bytes, newest: bytes, given: dict[str, str]) -> Merged:
     Another cell that both have changed is the course's, and the reader's is left over. An own cell
     comes behind the cell that it followed. ValueError where a notebook cannot be read.
     """
-    notebook = json.loads(newest)
+    notebook = _read(newest)
     result = list(_cells(notebook).values())
     found = Merged(b"")
     before = ""
-    for name, cell in _cells(json.loads(mine)).items():
-        names = [there["id"] for there in result]
-        if signature(cell) == given.get(name) or not text(cell).strip():
+    for name, cell in _cells(_read(mine)).items():
+        names = [there.id for there in result]
+        if signature(cell) == given.get(name) or not cell.source.strip():
             before = name if name in names else before
             continue
         if name in names and _may_replace(cell, result[names.index(name)], given):
@@ -63,33 +56,32 @@ def merge(mine: bytes, newest: bytes, given: dict[str, str]) -> Merged:
             result.insert(names.index(before) + 1 if before else 0, cell)
         before = name
         found.placed.append(name)
-    found.content = notebook_bytes(notebook | {"cells": result})
+    found.content = notebook.with_cells(result)
     return found
 
 
-def _may_replace(mine: dict, newest: dict, given: dict[str, str]) -> bool:
+def _may_replace(mine: Cell, newest: Cell, given: dict[str, str]) -> bool:
     """Whether the reader's text goes before the course's in this cell."""
-    name = newest["id"]
+    name = newest.id
     if signature(newest) == given.get(name):
         return True
     return name in given and ANSWER.fullmatch(name) is not None and _answers(mine, newest)
 
 
-def _answers(mine: dict, stub: dict) -> bool:
+def _answers(mine: Cell, stub: Cell) -> bool:
     """Whether it makes what the stub asks for; an update may have given its id to another one."""
-    asked = MADE.findall(text(stub))
-    return not asked or re.search(rf"\b{asked[-1]}\b", text(mine)) is not None
+    asked = MADE.findall(stub.source)
+    return not asked or re.search(rf"\b{asked[-1]}\b", mine.source) is not None
 
 
-def _cells(notebook: dict) -> dict[str, dict]:
+def _read(content: bytes) -> Notebook:
+    return Notebook(Path("lesson.ipynb"), content)
+
+
+def _cells(notebook: Notebook) -> dict[str, Cell]:
     """The cells by their ids, in their order."""
-    try:
-        cells = notebook["cells"]
-        found = {cell["id"]: cell for cell in cells}
-        for cell in cells:
-            signature(cell)  # it has a kind and a text
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"no notebook whose cells have ids: {error!r}") from None
-    if len(found) < len(cells):
+    if "" in notebook.by_id:
+        raise ValueError("a cell has no id")
+    if len(notebook.by_id) < len(notebook.cells):
         raise ValueError("a cell is there twice")
-    return found
+    return notebook.by_id

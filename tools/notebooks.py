@@ -23,6 +23,7 @@ from nbclient.exceptions import CellControlSignal, DeadKernelError
 from tqdm import tqdm
 from traitlets.config import Config
 
+from normcourse import atomic
 from tools import (
     faster_imports,  # noqa: F401 (before nbformat)
     files,
@@ -137,7 +138,7 @@ def renew(
     after = (nbformat.writes(notebook).rstrip("\n") + "\n").encode()
     if after != before:
         try:
-            files.write(path, after)
+            atomic.write(path, after)
         except OSError as error:
             return f"{path} could not be written ({error.strerror}): it is as it was."
     return None

@@ -5,6 +5,7 @@ Each maker gives {path: what has to stand there}; tests/test_made_pages.py compa
 
 from pathlib import Path
 
+from normcourse import atomic
 from tools import (
     bibliography,
     choose,
@@ -13,7 +14,6 @@ from tools import (
     course_map,
     derivations,
     errata,
-    files,
     glossary,
     hero,
     sources,
@@ -45,7 +45,7 @@ def main() -> None:
         path.unlink()
     for maker in MAKERS:
         for path, content in maker.made().items():
-            files.write(path, content)
+            atomic.write(path, content)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ Otherwise a sentence for each thing that is missing, with the command that mends
 the cells of that lesson; 00 without it.
 """
 
-import json
 import os
 import re
 import secrets
@@ -19,6 +18,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from normcourse.lesson import Notebook
 from tools import environment
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -75,8 +75,7 @@ def lesson_at(number: str) -> Path:
 
 
 def count_cells(lesson: Path) -> int:
-    cells = json.loads(lesson.read_text("utf-8"))["cells"]
-    return sum(cell["cell_type"] == "code" for cell in cells)
+    return len(Notebook(lesson).code)
 
 
 def unrun(lesson: Path) -> Iterator[str]:

@@ -1,9 +1,10 @@
 """What the tools share that write pages of notebooks/reference: lessons, headings, rows, links."""
 
-import json
 import re
 from functools import cache
 from pathlib import Path
+
+from normcourse.lesson import Notebook
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "notebooks" / "reference"
@@ -20,11 +21,7 @@ def lessons() -> dict[str, Path]:
 @cache
 def markdown(path: Path) -> str:
     """A Markdown page, or the Markdown cells of a notebook."""
-    text = path.read_text("utf-8")
-    if path.suffix != ".ipynb":
-        return text
-    cells = json.loads(text)["cells"]
-    return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return Notebook(path).text if path.suffix == ".ipynb" else path.read_text("utf-8")
 
 
 @cache

@@ -6,13 +6,13 @@ students what to do.
 """
 
 import ast
-import json
 import re
 import shutil
 import sys
 from pathlib import Path
 
-from tools import figures_apart, learner, merge, withheld
+from normcourse.lesson import Notebook
+from tools import figures_apart, learner, withheld
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGETS = ("lab", "ready", "bench", "experiments", "environment")
@@ -108,10 +108,8 @@ def lessons(target: Path) -> int:
 
 def given_out(path: Path) -> bytes:
     """The lesson as `make lab` takes it for the student's copy, and folds the answers there."""
-    notebook = json.loads(path.read_text("utf-8"))
-    learner.without_outputs(notebook["cells"])
-    withheld.withhold(notebook["cells"])
-    return merge.notebook_bytes(notebook)
+    notebook = Notebook(path)
+    return notebook.with_cells(map(withheld.withhold, map(learner.without_outputs, notebook.cells)))
 
 
 def release(target: Path) -> int:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from editions.colab import CITATION
 from editions.interactive import faults
-from editions.notebook import Notebook
 from editions.prepare import prepare
+from normcourse.lesson import Notebook
 from tools.browser_libraries import fetch_libraries
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,8 +59,8 @@ def with_place(line: str, source: Path) -> str:
         return line.replace(f"{source}/", "")
     page, number = found[1], int(found[2])
     cell, row = divmod(number, CELL_LINES)
-    names = list(Notebook(source / page).cells)
-    where = f", cell {names[cell - 1]}, line {max(1, row - LINES_ADDED)}" if cell else ""
+    cells = Notebook(source / page).cells
+    where = f", cell {cells[cell - 1].id}, line {max(1, row - LINES_ADDED)}" if cell else ""
     return f"notebooks/{page}{where}{line[found.end() :]}"
 
 

@@ -2,15 +2,17 @@
 
 import re
 
-from tools import merge
+from normcourse.lesson import FOLD, Cell
 
 FOLDER = "solutions/"
 LINK = re.compile(r"\[solutions/[^\]\n]*\]\([^)\n]*\)")
-ANSWER = re.compile(r"\n*<details><summary>One way to write it</summary>.*?</details>", re.S)
+FOLDED = re.compile(rf"\n*{FOLD.pattern}", re.S)
+ANSWER = "One way to write it"
 LATER = "handed out later"
 
 
-def withhold(cells: list[dict]) -> None:
-    for cell in cells:
-        if cell["cell_type"] == "markdown":
-            cell["source"] = LINK.sub(LATER, ANSWER.sub("", merge.text(cell)))
+def withhold(cell: Cell) -> Cell:
+    if cell.cell_type != "markdown":
+        return cell
+    words = FOLDED.sub(lambda fold: "" if fold["summary"] == ANSWER else fold[0], cell.source)
+    return cell.changed(source=LINK.sub(LATER, words))

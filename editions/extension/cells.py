@@ -10,8 +10,8 @@ from docutils import nodes
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-from editions.notebook import Notebook
-from editions.predictions import COMMIT, answers, number_of_answer
+from editions.predictions import COMMIT
+from normcourse.lesson import Notebook, answers, number_of_answer
 
 log = logging.getLogger(__name__)
 CODE = "Show the code"
@@ -63,8 +63,8 @@ def finish(app, doctree):
     for cell in list(doctree.findall(is_code_cell)):
         name = cell["cell_metadata"]["cell_id"]
         cell["ids"].append(anchor(name))
-        describe_pictures(cell, notebook.pictures(name))
-        mark_captions(cell, notebook.captions(name))
+        describe_pictures(cell, notebook.cell(name).pictures)
+        mark_captions(cell, notebook.cell(name).captions)
         fold_code(cell, name)
         mark_wrapped(cell)
     fold_answers(doctree)

@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 from editions.equations import equations, label
-from editions.notebook import TAG
 from editions.papers import ARXIV, by_id
 from editions.prepare import ROOMS
+from normcourse.lesson import TAG
 
 SECTION = re.compile(r"^(Args|Returns|Raises|Source): *", re.M)
 TAGS = re.compile(rf"(?:\[{TAG}\]\s*)+")

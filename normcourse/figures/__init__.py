@@ -4,7 +4,7 @@ A figure is shown as a PNG with alt text, beside a text fingerprint of what a re
 its alt text stands below it as a caption. nbval compares fingerprint and caption on every platform,
 and the PNG carries the fingerprint in its metadata, so a stale picture is noticed.
 
-style.py draws, output.py shows, fingerprint.py describes.
+style.py draws, output.py shows, fingerprint.py describes; colors are in normcourse/palette.py.
 """
 
 from normcourse.figures.fingerprint import fingerprint

@@ -1,43 +1,18 @@
-"""Colours, markers and sizes that all figures share, and a line that carries its own name."""
+"""Sizes that all figures share, and a line that carries its own name."""
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+
+from normcourse import palette
+from normcourse.palette import COLOURS, STYLE
 
 MAX_WIDTH = 6.2  # inches: wider figures come out too small on a phone, on paper and on a slide
 MIN_LABEL = 9  # points
 DPI = 200
-
-# norm: (colour, marker); cool colours use statistics of the data, warm ones act pointwise
-STYLE = {
-    "none": ("#555555", ""),
-    "batch_norm": ("#00875F", "s"),
-    "layer_norm": ("#0A3F67", "o"),
-    "rms_norm": ("#1E8CFF", "^"),
-    "group_norm": ("#4B0FFF", "P"),
-    "instance_norm": ("#3C0F00", "X"),
-    "dyt": ("#D55E00", "D"),
-    "dyisru": ("#C577AB", "v"),
-    "derf": ("#FF3D3D", "8"),
-    "weight_norm": ("#7A6A00", "h"),
-    "dyt_sqrt_d": ("#8A3D00", "d"),
-    "dyisru_sqrt_d": ("#8E3B78", ">"),
-    "softcap": ("#A30000", "p"),
-    "qk_norm": ("#006B8F", "<"),
-    "rms_norm_qk": ("#0055AA", "*"),
-}
-COLOURS = {  # for series that are no norm
-    "black": "#222222",
-    "grey": "#8A8A8A",
-    "blue": "#33608C",
-    "rose": "#B5475A",
-    "olive": "#8A6D00",
-    "violet": "#6A51A3",
-    "teal": "#2A7F86",
-}
 
 matplotlib.rcParams.update(
     {
@@ -121,6 +96,5 @@ def _write(ax: Axes, label: str, end, at, colour) -> None:
 
 
 def ink(colour) -> str:
-    """The colour, dark enough for text: a contrast of 4.5 on white or more."""
-    red, green, blue = (0.75 * channel for channel in to_rgb(colour))
-    return to_hex((red, green, blue))
+    """As palette.ink, of any color that matplotlib knows."""
+    return palette.ink(to_hex(colour))

@@ -3,6 +3,7 @@
 Tensors in, tensors out, nothing of normlib inside.
 """
 
+import normcourse.computing  # noqa: F401 (one torch thread)
 from normcourse.measures.activations import (
     ACTIVATIONS,
     Activation,

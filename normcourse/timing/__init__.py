@@ -4,6 +4,7 @@ The rules that `measure` enforces, and the test of each, are in
 tests/course/test_timing_self_checks.py.
 """
 
+import normcourse.computing  # noqa: F401 (one torch thread)
 from normcourse.jsonfile import RecordError
 from normcourse.timing.devices import Cpu, Cuda
 from normcourse.timing.errors import TimingError

@@ -5,6 +5,7 @@ the rest. From the ground up: data, models -> decay, streams -> contenders, look
 swaps, records -> trials.
 """
 
+import normcourse.computing  # noqa: F401 (one torch thread)
 from normcourse.jsonfile import RecordError
 from normcourse.training.contenders import CONTENDERS, MODELS, build
 from normcourse.training.data import SOURCES, Data, digits, signals

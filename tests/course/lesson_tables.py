@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-import nbformat
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from normcourse.lesson import Notebook
 from normcourse.training.data import Data
 from normcourse.training.loop import _batches
 
@@ -23,7 +23,7 @@ def each(kinds: Iterable, quick: object = OWN) -> list:
 
 def cells_of(lesson: str) -> dict[str, str]:
     """What stands in each cell of a lesson."""
-    return {cell.id: cell.source for cell in nbformat.read(NOTEBOOKS / lesson, as_version=4).cells}
+    return {cell.id: cell.source for cell in Notebook(NOTEBOOKS / lesson).cells}
 
 
 def run_cells(lesson: str, *parts: str | tuple[str, str]) -> dict:

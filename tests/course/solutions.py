@@ -7,10 +7,10 @@ import contextlib
 from functools import cache
 from pathlib import Path
 
-import nbformat
 import pytest
 import torch
 
+from normcourse.lesson import Notebook
 from tests.notebooks.nbstrict import left_out_here
 
 SOLUTIONS = Path(__file__).resolve().parents[2] / "notebooks" / "solutions"
@@ -24,10 +24,10 @@ def load(lesson: str) -> dict:
     on which ran before.
     """
     path = SOLUTIONS / f"{lesson}.ipynb"
-    code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    code = Notebook(path).code
     namespace = {"__name__": f"solutions.{lesson}"}
     default = torch.get_default_dtype()
-    solved = [cell for cell in code[1:] if "solution" in cell.metadata.get("tags", [])]
+    solved = [cell for cell in code[1:] if "solution" in cell.tags]
     try:
         with contextlib.chdir(SOLUTIONS):  # where a notebook runs
             for cell in [code[0], *solved]:

@@ -12,10 +12,10 @@ import importlib
 import inspect
 import math
 
-import nbformat
 import pytest
 import torch
 
+from normcourse.lesson import Notebook
 from tests.course.slip_tables import mixed_up
 from tests.course.solutions import SOLUTIONS, load
 from tests.notebooks.nbstrict import left_out_here
@@ -25,8 +25,8 @@ LESSONS = SOLUTIONS.parent
 
 def checks_called(path):
     """(check, names of its arguments) for each `check.name(argument, …)` of a notebook."""
-    for cell in nbformat.read(path, as_version=4).cells:
-        if cell.cell_type == "code" and not left_out_here(cell):
+    for cell in Notebook(path).code:
+        if not left_out_here(cell):
             for node in ast.walk(ast.parse(cell.source)):
                 if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("check."):
                     yield (

@@ -1,7 +1,6 @@
 """The checks of lesson 07 name the slips people make; the simulated GPU does what it says."""
 
 import inspect
-import json
 import re
 import statistics
 import sys
@@ -16,6 +15,7 @@ from torch.nn import functional as F
 
 from normcourse import timing
 from normcourse.checks import cuda_timing as check
+from normcourse.lesson import Notebook
 from normcourse.timing.simulated import Device
 from tests.course import solutions
 
@@ -407,11 +407,7 @@ def test_another_right_benchmark_is_right(answer):
 
 def test_the_timer_that_is_shown_is_right():
     """No machine runs the listing; the deck shows this one."""
-    text = (Path(__file__).resolve().parents[2] / "notebooks/07_cuda_timing.ipynb").read_text(
-        "utf-8"
-    )
-    cells = json.loads(text)["cells"]
-    words = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    words = Notebook(Path(__file__).parents[2] / "notebooks/07_cuda_timing.ipynb").text
     (listing,) = re.findall(r"```python\n(def time_on_gpu.+?)```", words, re.S)
     space = {"torch": torch, "statistics": statistics}
     exec(listing, space)

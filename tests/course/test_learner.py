@@ -17,6 +17,7 @@ from jupyter_client.manager import start_new_kernel
 from editions import moved
 from normcourse import progress
 from normcourse.checks.verdict import Slip, exercise
+from normcourse.lesson import Notebook
 from tests import full_disk
 from tools import files, learner
 from tools import lab as lab_tool
@@ -28,9 +29,13 @@ renew = learner.renew
 YOURS = "Yours is kept, with your answers:"
 
 
-def write_lesson(path, *sources, tags=()):
-    """A notebook that was run: each cell has an output."""
+def write_lesson(path, *sources, tags=(), checks=()):
+    """A notebook that was run: each cell has an output; an exercise for each of the checks."""
     cells = [nbformat.v4.new_markdown_cell("# Title", id="title")]
+    for number, check in enumerate(checks, 1):
+        heading = f"**{number}. Do it** · 5 minutes"
+        cells.append(nbformat.v4.new_markdown_cell(heading, id=f"ex{number}"))
+        cells.append(nbformat.v4.new_code_cell(f"check.{check}(mine)", id=f"ex{number}-check"))
     for i, source in enumerate(sources):
         output = nbformat.v4.new_output("stream", text="42\n")
         cell = nbformat.v4.new_code_cell(
@@ -112,17 +117,17 @@ def test_the_words_that_answer_a_prediction_come_in_a_fold(tmp_path):
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
 def test_no_lesson_of_the_copy_says_openly_what_a_prediction_gives(lesson):
-    cells = json.loads(learner.learners_form(lesson))["cells"]
-    answers = [cell for cell in cells if re.match(r"predict-\d+-(answer|read)", cell["id"])]
-    words = [cell["source"] for cell in answers if cell["cell_type"] == "markdown"]
-    asked = [cell["id"] for cell in cells if re.fullmatch(r"predict-\d+", cell["id"])]
+    cells = Notebook(lesson, learner.learners_form(lesson)).cells
+    answers = [cell for cell in cells if re.match(r"predict-\d+-(answer|read)", cell.id)]
+    words = [cell.source for cell in answers if cell.cell_type == "markdown"]
+    asked = [cell.id for cell in cells if re.fullmatch(r"predict-\d+", cell.id)]
     assert len(words) >= len(asked) > 0
     for source in words:
         assert source.startswith("<details><summary>")
         assert source.endswith("\n\n</details>")
         assert source.count("<details>") == source.count("</details>")
     for cell in answers:
-        assert not cell.get("outputs")
+        assert not cell.outputs
 
 
 def test_what_the_reader_did_stays_while_the_course_is_the_same(course):
@@ -470,20 +475,15 @@ def test_a_solved_exercise_that_a_full_disk_cannot_note_says_so(tmp_path, monkey
 
 def test_the_lab_prints_a_line_for_each_lesson_begun(course):
     lessons, mine = course
-    checks = lessons.parent / "checks"
-    checks.mkdir()
-    two = '@exercise("1")\ndef one(s): ...\n\n@exercise("2")\ndef two(s): ...\n'
-    for name in "abc":
-        (checks / f"{name}.py").write_text(two)
-    write_lesson(lessons / "02_b.ipynb", "first")
-    write_lesson(lessons / "03_c.ipynb", "first")
+    for name in ("01_a", "02_b", "03_c"):
+        write_lesson(lessons / f"{name}.ipynb", "first", checks=("one", "two"))
     renew(lessons, mine)
-    assert learner.progress(mine, checks) == []
+    assert learner.progress(mine, lessons) == []
     (mine / "progress.json").write_text(json.dumps({"a": ["one"]}))
     write_lesson(mine / "03_c.ipynb", "my answer")
     lines = ["01 a: 1 of 2 exercises solved", "03 c: 0 of 2 exercises solved"]
-    assert learner.progress(mine, checks) == lines
-    learner.write_progress_page(mine, checks)
+    assert learner.progress(mine, lessons) == lines
+    learner.write_progress_page(mine, lessons)
     rows = (mine / learner.PROGRESS).read_text().splitlines()
     assert rows[-3:] == [
         "| [01 a](01_a.ipynb) | 1 of 2 |",
@@ -496,18 +496,14 @@ def test_the_lab_prints_a_line_for_each_lesson_begun(course):
 def test_what_was_solved_in_a_lesson_that_is_gone_counts_where_its_exercise_is(course, monkeypatch):
     lessons, mine = course
     monkeypatch.setattr(moved, "MOVED", {"01_a": ("02", "03b"), "04_d": ("02",)})
-    checks = lessons.parent / "checks"
-    checks.mkdir()
-    (checks / "b.py").write_text('@exercise(\n    "1",\n)\ndef one(s): ...\n')
-    (checks / "c.py").write_text('@exercise("1")\ndef two(s): ...\n\n@exercise("2")\ndef x(s): ...')
     (lessons / "01_a.ipynb").unlink()
-    for name in ("02_b", "03b_c"):
-        write_lesson(lessons / f"{name}.ipynb", "first")
+    write_lesson(lessons / "02_b.ipynb", "first", checks=["one"])
+    write_lesson(lessons / "03b_c.ipynb", "first", checks=["two", "x"])
     renew(lessons, mine)
     solved = json.dumps({"a": ["one", "two", "that is in no lesson now"], "d": ["x"]})
     (mine / learner.SOLVED).write_text(solved)
     lines = ["02 b: 1 of 1 exercises solved", "03b c: 1 of 2 exercises solved"]
-    assert learner.progress(mine, checks) == lines
+    assert learner.progress(mine, lessons) == lines
     assert (mine / learner.SOLVED).read_text() == solved
 
 

@@ -6,31 +6,28 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from normcourse.lesson import Notebook
 from tools import learner, merge
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 LESSON = NOTEBOOKS / "02_layer_norm.ipynb"
 GIVEN = learner.learners_form(LESSON)
-CELLS = [cell["id"] for cell in json.loads(GIVEN)["cells"]]
+CELLS = list(Notebook(LESSON).by_id)
 STUB, OTHER_STUB = [name for name in CELLS if name.endswith("-stub")][:2]
 GUESS = "predict-01"
 TITLE = CELLS[0]
-CODE = next(c["id"] for c in json.loads(GIVEN)["cells"][5:] if c["cell_type"] == "code")
-
-
-def cells_of(content):
-    return json.loads(content)["cells"]
+CODE = next(cell.id for cell in Notebook(LESSON).cells[5:] if cell.cell_type == "code")
 
 
 def texts(content):
-    return {cell["id"]: merge.text(cell) for cell in cells_of(content)}
+    return {cell.id: cell.source for cell in Notebook(LESSON, content).cells}
 
 
 def edited(content, change):
     """The notebook after a change of its list of cells."""
     notebook = json.loads(content)
     change(notebook["cells"])
-    return merge.notebook_bytes(notebook)
+    return json.dumps(notebook).encode()
 
 
 def write(**new):
@@ -161,8 +158,7 @@ def test_outputs_of_a_placed_cell_are_kept():
                 cell["outputs"] = [output]
 
     found = update(edited(ANSWERED, run), GIVEN)
-    (cell,) = [cell for cell in cells_of(found.content) if cell["id"] == STUB]
-    assert cell["outputs"] == [output]
+    assert Notebook(LESSON, found.content).cell(STUB).stored["outputs"] == [output]
 
 
 @pytest.mark.parametrize(

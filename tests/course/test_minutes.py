@@ -4,6 +4,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from normcourse.lesson import Notebook
 from tools import minutes
 
 TITLE = "**Time:** core {0} minutes, with the exercises {1}"
@@ -11,41 +12,38 @@ TITLE = "**Time:** core {0} minutes, with the exercises {1}"
 
 def lesson(path, *cells):
     nbformat.write(new_notebook(cells=list(cells)), path)
-    return path
+    return Notebook(path)
 
 
 def picture():
     return new_output("display_data", data={"image/png": "", "text/plain": "figure"})
 
 
+FOLD = "<details><summary>More</summary>\n\n{}\n\n</details>"
+FORMULA = "$$\nx = y\n$$\n\n"
 PARTS = {  # cell: its minutes in the core, and as an exercise
-    "words": (new_markdown_cell("word " * 110), 1, 0),
-    "a formula is one word": (
-        new_markdown_cell(r"$x + y$ `f(x)` [link](a/b/c.md) <b>" * 110),
+    "words": (new_markdown_cell("word " * 150), 1, 0),
+    "a formula in the text is one word": (
+        new_markdown_cell(r"$x + y$ `f(x)` [link](a/b/c.md) <b>" * 150),
         3,
         0,
     ),
-    "displayed formulas": (new_markdown_cell("\n\n$$\nx = y\n$$\n\n" * 3), 2, 0),
-    "folded": (new_markdown_cell("<details>" + "word " * 220 + "</details>"), 2, 0),
-    "code": (new_code_cell("x = 1\n" * 200), 7, 0),
+    "displayed formulas": (new_markdown_cell(FORMULA * 4), 2, 0),
+    "folded": (new_markdown_cell(FOLD.format("word " * 300 + FORMULA)), 0, 0),
+    "code": (new_code_cell("x = 1  # one\n\n# two\n" * 10), 2, 0),
     "hidden code": (new_code_cell("x = 1\n" * 200, metadata={"tags": ["hide-input"]}), 0, 0),
-    "figure": (new_code_cell("", outputs=[picture()]), 1, 0),
+    "figures": (new_code_cell("", outputs=[picture(), picture()]), 1, 0),
+    "exercises": (new_markdown_cell("**1. A** · 15 minutes\n\n**2. B** · 5 minutes"), 8 / 150, 20),
 }
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_takes_its_time(tmp_path, part):
     cell, core, exercises = PARTS[part]
-    found = minutes.of_lesson(lesson(tmp_path / "a.ipynb", cell))
-    assert found.core == pytest.approx(1.05 * core)
-    assert found.exercises == exercises
-
-
-def test_an_exercise_states_its_minutes(tmp_path):
-    line = "**1. A name** · difficulty ●○○○○ · importance ●●●●○ · 15 minutes"
-    found = minutes.of_lesson(lesson(tmp_path / "a.ipynb", new_markdown_cell(line)))
-    assert found.exercises == 15
-    assert found.whole == found.core + 15
+    counted = minutes.count(lesson(tmp_path / "a.ipynb", cell))
+    assert counted.core == pytest.approx(core)
+    assert counted.exercises == exercises
+    assert counted.whole == counted.core + exercises
 
 
 @pytest.mark.parametrize(
@@ -53,10 +51,17 @@ def test_an_exercise_states_its_minutes(tmp_path):
 )
 def test_a_title_may_be_off_by_five_minutes(tmp_path, core, whole, right):
     title = new_markdown_cell(TITLE.format(core, whole))
-    path = lesson(tmp_path / "a.ipynb", title, new_markdown_cell("word " * 2200))
-    assert minutes.stated(path) == (core, whole)
-    assert (minutes.fault(path) is None) == right
+    found = lesson(tmp_path / "a.ipynb", title, new_markdown_cell("word " * 3000))
+    assert (minutes.fault(found) is None) == right
 
 
-def test_a_title_in_other_words_states_nothing(tmp_path):
-    assert minutes.stated(lesson(tmp_path / "a.ipynb", new_markdown_cell("60 minutes"))) is None
+def test_a_title_in_other_words_is_named(tmp_path):
+    found = lesson(tmp_path / "a.ipynb", new_markdown_cell("60 minutes"))
+    assert "does not say its minutes" in minutes.fault(found)
+
+
+@pytest.mark.parametrize(("count", "is_long"), [(9000, False), (9150, True)])
+def test_the_table_flags_more_than_an_hour(tmp_path, count, is_long):
+    row = minutes.row(lesson(tmp_path / "a.ipynb", new_markdown_cell("word " * count)))
+    assert str(count) in row
+    assert ("over 60" in row) == is_long

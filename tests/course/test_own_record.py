@@ -10,11 +10,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import nbformat
 import pytest
 import torch
 
 from normcourse import figures, timing
+from normcourse.lesson import Notebook
 from normcourse.timing import Output, Result
 from normcourse.timing.provenance import conditions
 from normcourse.timing.results import CONTROLS
@@ -97,7 +97,7 @@ def run_cells(folder, monkeypatch, names=CELLS, lesson=LESSON):
     alts = []
     monkeypatch.setattr(figures, "show", lambda figure, alt: alts.append(alt))
     namespace = {"__name__": "lesson"}
-    cells = {cell.id: cell.source for cell in nbformat.read(lesson, as_version=4).cells}
+    cells = {cell.id: cell.source for cell in Notebook(lesson).cells}
     default = torch.get_default_dtype()
     try:
         for name in ("setup", *names):
@@ -291,7 +291,7 @@ def test_the_lessons_kernels_compile_for_a_gpu(tmp_path):
     solutions = ROOT / "notebooks/solutions/07_cuda_timing.ipynb"
     sources = {}
     for path in (LESSON, solutions):
-        for cell in nbformat.read(path, as_version=4).cells:
+        for cell in Notebook(path).cells:
             for name in ("rms_norm_kernel", "layer_norm_kernel"):
                 start = f"@triton.jit\ndef {name}("
                 if cell.cell_type == "code" and start in cell.source:

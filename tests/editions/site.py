@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from editions.notebook import Notebook
+from normcourse.lesson import Notebook
 
 READY = "document.documentElement?.dataset.ready === '1'"
 DESKTOP = (1280, 900, False)
@@ -138,8 +138,8 @@ def notebook_of(page: str, notebooks: Path) -> Notebook | None:
 def displayed_formulas(notebook: Notebook) -> list[str]:
     """The LaTeX between double dollars, in the order of the page, without spaces at line ends."""
     found = []
-    for words in notebook.markdown.values():
-        found += DISPLAYED.findall(FENCE.sub("", words))
+    for cell in notebook.markdown:
+        found += DISPLAYED.findall(FENCE.sub("", cell.source))
     return [squeezed(latex) for latex in found]
 
 

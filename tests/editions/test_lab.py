@@ -11,7 +11,8 @@ from contextlib import suppress
 
 import pytest
 
-from editions.predictions import COMMIT, WHY, answers
+from editions.predictions import COMMIT, WHY
+from normcourse.lesson import Notebook
 from tests.editions.conftest import ROOT
 from tools import learner
 
@@ -68,11 +69,9 @@ def wait_for(address, process):
 
 def markdown_cells(copy):
     """The sources of the cells that answer predictions, and how many Markdown cells there are."""
-    cells = json.loads((copy / "my" / f"{LESSON}.ipynb").read_text("utf-8"))["cells"]
-    spans = answers(cell["id"] for cell in cells)
-    inside = [cell for span in spans for cell in cells[span.start : span.stop]]
-    folded = [cell["source"] for cell in inside if cell["cell_type"] == "markdown"]
-    return folded, sum(cell["cell_type"] == "markdown" for cell in cells)
+    lesson = Notebook(copy / "my" / f"{LESSON}.ipynb")
+    inside = [cell for prediction in lesson.predictions for cell in prediction.cells]
+    return [cell.source for cell in inside if cell in lesson.markdown], len(lesson.markdown)
 
 
 def test_answers_are_closed_and_open_with_a_click_formulas_and_all(tab, lab, copy):

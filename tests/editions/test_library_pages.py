@@ -8,8 +8,8 @@ import pytest
 
 from editions.equations import equations
 from editions.extension.library import SECTION, TAGS
-from editions.notebook import TAG
 from editions.prepare import ROOMS
+from normcourse.lesson import TAG
 from tests.editions.conftest import ROOT
 from tests.editions.site import DESKTOP, READY, squeezed
 from tests.failing import fail

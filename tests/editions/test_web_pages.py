@@ -5,7 +5,7 @@ from urllib.parse import unquote, urldefrag, urlparse
 
 import pytest
 
-from editions import moved, predictions, prepare
+from editions import moved, prepare
 from tests.editions.conftest import ROOT
 from tests.editions.site import (
     LICENCE,
@@ -105,7 +105,7 @@ def test_no_markup_is_left_in_the_words(visits):
 def test_pictures_have_the_alt_texts_of_the_notebook(lessons):
     count = 0
     for visit, notebook in lessons:
-        wanted = [picture.alt for cell in notebook.cells for picture in notebook.pictures(cell)]
+        wanted = [picture.alt for cell in notebook.cells for picture in cell.pictures]
         assert visit.seen["pictures"] == wanted, visit.page
         count += len(wanted)
     assert count > 30
@@ -121,7 +121,8 @@ def test_every_cell_has_its_anchor_once(lessons):
     for visit, notebook in lessons:
         anchors = [name for name in visit.seen["ids"] if name.startswith("cell-")]
         inserted = {name for name in anchors if name.startswith("cell-interactive-")}
-        assert sorted(set(anchors) - inserted) == sorted(f"cell-{name}" for name in notebook.cells)
+        wanted = [f"cell-{cell.id}" for cell in notebook.cells]
+        assert sorted(set(anchors) - inserted) == sorted(wanted)
 
 
 def test_no_id_twice(visits):
@@ -156,10 +157,9 @@ def test_answers_and_drawing_code_are_folded(lessons):
     found = 0
     for visit, notebook in lessons:
         hidden = set(visit.seen["answers"])
-        names = list(notebook.cells)
-        for span in predictions.answers(names):
-            for name in names[span.start : span.stop]:
-                assert f"cell-{name}" in hidden, visit.page
+        for prediction in notebook.predictions:
+            for cell in prediction.cells:
+                assert f"cell-{cell.id}" in hidden, visit.page
                 found += 1
     assert found > 100
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from editions import front, order
-from editions.notebook import Notebook
+from normcourse.lesson import Notebook
 from tests.editions.conftest import ROOT
 from tests.editions.site import READY
 

@@ -1,12 +1,12 @@
 """Tags hold together: equations.md, the code of every house, lessons and solutions."""
 
 import ast
-import json
 import re
 from pathlib import Path
 
 import pytest
 
+from normcourse.lesson import Notebook
 from tests.equations import latex
 from tests.failing import fail, fail_if_any, said
 from tests.named_things import shown
@@ -43,11 +43,6 @@ def docstrings():
                 text = ast.get_docstring(node) or ""
                 found.setdefault(f"{module}.{node.name}", []).append(text)
     return found
-
-
-def markdown(path):
-    cells = json.loads(path.read_text("utf-8"))["cells"]
-    return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
 
 
 @pytest.mark.parametrize("tag", entries())
@@ -107,7 +102,7 @@ def test_an_unknown_tag_is_seen_in_every_file(monkeypatch):
 
 
 def lesson_faults(path):
-    text = markdown(path)
+    text = Notebook(path).text
     for tag in sorted(set(TAG.findall(text)) - set(BLOCKS)):
         yield said(path, f"{shown(PAGE)} has no {tag}", edit="the tag, or add the equation")
     stated = re.findall(r"^\*\*\[(EQ-[A-Z0-9-]+)\]\*\*\s*\n(\$\$.+?\$\$)", text, re.M | re.S)

@@ -9,8 +9,9 @@ import inspect
 import re
 from textwrap import dedent, shorten
 
-from tests.notebooks.exercises import checks_of, statements, titles
-from tests.notebooks.notebook_rules import Notebook, rule
+from normcourse.lesson import Notebook
+from tests.notebooks.exercises import checks_of
+from tests.notebooks.notebook_rules import rule
 from tests.notebooks.prose_rules import (
     ANY_NUMBER,
     BLOCKS,
@@ -48,9 +49,9 @@ def plain(text: str) -> str:
 def exercises_stated(notebook):
     """(cell, statement, hints, check) of each exercise that has a text and a check."""
     checks = checks_of(notebook)
-    for number, (cell, statement, hints) in statements(notebook).items():
-        if number in checks:
-            yield cell, plain(statement), plain(hints), checks[number]
+    for each in notebook.exercises:
+        if each.number in checks:
+            yield each.cell, plain(each.statement), plain(each.hints), checks[each.number]
 
 
 def place(check) -> str:
@@ -132,7 +133,7 @@ def solutions_in_order(notebook):
     title = lesson.markdown[0].source.splitlines()[0].replace("# ", "# Solutions ", 1)
     if first.source.splitlines()[0] != title:
         yield f"{first.id}: begin with {title!r}, the title of the lesson"
-    wanted = [f"{number}. {title}" for number, title in titles(lesson).items()]
+    wanted = [f"{each.number}. {each.title}" for each in lesson.exercises]
     headings = [SOLUTION.match(cell.source) for cell in notebook.markdown]
     found = [heading[1] for heading in headings if heading]
     if found != wanted:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.equations import latex
-from tests.notebooks.notebook_rules import rule, tags
+from tests.notebooks.notebook_rules import rule
 
 EQUATIONS = Path(__file__).parents[2] / "notebooks" / "reference" / "equations.md"
 BINDINGS = "tests/equations/bindings_lines.py"
@@ -116,7 +116,7 @@ def one_sided_sums(notebook):
     written = characters("  ".join(lines.DISPLAYED.findall(text)))
     written += characters("  ".join(lines.INLINE.findall(lines.DISPLAYED.sub(" ", text))))
     for cell, formula in formulas(notebook):
-        derives = notebook.kind == "solutions" or "derivation" in tags(cell)
+        derives = notebook.kind == "solutions" or "derivation" in cell.tags
         if formula.displayed or not derives or not is_long_sum(formula.source):
             continue
         if written.count(characters(formula.source)) < 2:

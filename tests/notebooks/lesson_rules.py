@@ -5,6 +5,7 @@ import dis
 import re
 from pathlib import Path
 
+from normcourse.lesson import Notebook
 from tests.notebooks import (  # noqa: F401  register their rules
     exercise_rules,
     formula_rules,
@@ -15,7 +16,7 @@ from tests.notebooks import (  # noqa: F401  register their rules
     symbol_rules,
     title_rules,
 )
-from tests.notebooks.notebook_rules import RULES, Notebook, parsed, rule, tags, texts
+from tests.notebooks.notebook_rules import RULES, parsed, rule
 
 MIN_EXERCISES = 3
 LAST_SECTIONS = ["What to remember", "Sources"]
@@ -50,11 +51,6 @@ def exercises(notebook):
             yield int(match[1]), cell, following
 
 
-def checks(cell) -> set[str]:
-    """The names of the exercise checks that a cell calls."""
-    return set(re.findall(r"\bcheck\w*\.(\w+)\(", cell.source))
-
-
 @rule("lesson")
 def exercises_with_checks(notebook):
     found = list(exercises(notebook))
@@ -64,13 +60,18 @@ def exercises_with_checks(notebook):
             f"needs cells ex1-stub, ex2-stub, … (at least {MIN_EXERCISES}), "
             f"has the numbers {numbers}"
         )
+    if numbers != (stated := [exercise.number for exercise in notebook.exercises]):
+        yield (
+            f"the cells exN-stub have the numbers {numbers}, the exercises' headings {stated}: "
+            "a heading is a line `**3. Title** · 10 minutes`"
+        )
     for _, stub, following in found:
-        if "hide-input" in tags(stub):
+        if "hide-input" in stub.tags:
             yield f"{stub.id}: it is folded, and nobody sees where to write: take hide-input away"
-        if following is None or not checks(following):
+        if following is None or not following.checks:
             yield f"{stub.id}: the next code cell calls the exercise's check: check.name(…)"
         elif not any(
-            text.startswith("[ ]") for output in following.outputs for text in texts(output)
+            text.startswith("[ ]") for output in following.outputs for text in output.texts
         ):
             yield (
                 f"{following.id}: the stored verdict is '[ ] … not attempted yet': restore the stub"
@@ -113,7 +114,7 @@ def cannot_fail(test) -> bool:
 @rule("solutions")
 def solutions_are_tagged(notebook):
     for cell in notebook.code:
-        if cell.id.endswith("-solution") != ("solution" in tags(cell)):
+        if cell.id.endswith("-solution") != ("solution" in cell.tags):
             yield f"{cell.id}: cells exN-solution, and no others, have the tag solution"
 
 
@@ -123,7 +124,7 @@ def solved(notebook):
         line
         for c in notebook.code
         for o in c.outputs
-        for text in texts(o)
+        for text in o.texts
         for line in text.splitlines()
     ]
     if any(line.startswith(("[x]", "[ ]")) for line in lines):

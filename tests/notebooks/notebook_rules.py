@@ -10,14 +10,13 @@ import hashlib
 import io
 import re
 from collections import Counter
-from functools import cached_property
-from pathlib import Path
 
 import nbformat
 from PIL import Image
 
 from normcourse.figures.fingerprint import MOST_CHARACTERS
 from normcourse.figures.output import MIN_ALT
+from normcourse.lesson import Notebook
 
 TAGS = {
     "raises-exception",
@@ -32,7 +31,6 @@ KERNEL, MINOR = "python3", 5
 MAX_BYTES = 600_000
 MAX_TEXT = 1000  # characters of output that one cell prints
 MAX_LIVE_CELLS = 4
-FINGERPRINT = re.compile(r"figure\b")
 CELL_ID = re.compile(r"(?![0-9a-f]{8}(-|$))[a-z][a-z0-9]*(-[a-z0-9]+)*")
 UNSTABLE = {  # pattern in an output: what it is
     r"\b0x[0-9a-fA-F]{6,}": "an object's address",
@@ -60,56 +58,6 @@ def rule(*kinds):
     return register
 
 
-class Notebook:
-    def __init__(self, path: Path):
-        self.path = path
-        self.content = nbformat.v4.reads(
-            path.read_text(encoding="utf-8")
-        )  # as it is: not validated, not repaired
-        self.cells = self.content.cells
-
-    @property
-    def kind(self) -> str:
-        if not re.match(r"\d\d[a-z]?_", self.path.name):
-            return "other"
-        return "solutions" if self.path.parent.name == "solutions" else "lesson"
-
-    @cached_property
-    def code(self):
-        return [cell for cell in self.cells if cell.cell_type == "code"]
-
-    @cached_property
-    def markdown(self):
-        return [cell for cell in self.cells if cell.cell_type == "markdown"]
-
-
-def tags(cell) -> list[str]:
-    return cell.metadata.get("tags", [])
-
-
-def is_figure(output) -> bool:
-    return bool(FINGERPRINT.match(output.get("data", {}).get("text/plain", "")))
-
-
-def is_caption(output) -> bool:
-    """What figures.show writes below a picture."""
-    return set(output.get("data", {})) == {"text/markdown"}
-
-
-def alt_text(output) -> str:
-    metadata = output.get("metadata", {})
-    return metadata.get("image/png", {}).get("alt") or metadata.get("alt") or ""
-
-
-def texts(output):
-    """What a reader can read of an output."""
-    yield from (output.get(key, "") for key in ("text", "evalue"))
-    yield from output.get("traceback", [])
-    yield from (
-        value for media, value in output.get("data", {}).items() if media.startswith("text/")
-    )
-
-
 def parsed(cell):
     try:
         return ast.parse(cell.source)
@@ -119,7 +67,7 @@ def parsed(cell):
 
 @rule()
 def schema(notebook):
-    for error in nbformat.validator.iter_validate(notebook.content):
+    for error in nbformat.validator.iter_validate(notebook.stored):
         yield f"not a valid notebook: {error}"
     for cell in notebook.cells:
         if cell.cell_type == "raw":
@@ -128,7 +76,7 @@ def schema(notebook):
 
 @rule()
 def ids(notebook):
-    counted = Counter(cell.get("id", "") for cell in notebook.cells)
+    counted = Counter(cell.id for cell in notebook.cells)
     for name, times in counted.items():
         if times > 1:
             yield f"{name}: {times} cells have this id: give each its own"
@@ -138,16 +86,14 @@ def ids(notebook):
 
 @rule()
 def metadata(notebook):
-    content = notebook.content
-    if content.nbformat_minor != MINOR or set(content.metadata) != {"kernelspec", "language_info"}:
+    about = notebook.stored.get("metadata", {})
+    minor = notebook.stored.get("nbformat_minor")
+    if minor != MINOR or set(about) != {"kernelspec", "language_info"}:
         yield "notebook metadata: run python -m tools.notebooks, which cleans it"
-    elif (
-        content.metadata.kernelspec.get("name") != KERNEL
-        or "version" in content.metadata.language_info
-    ):
+    elif about["kernelspec"].get("name") != KERNEL or "version" in about["language_info"]:
         yield "kernelspec or language_info: run make notebooks, which writes the one we use"
     for cell in notebook.cells:
-        allowed = {"tags", "output_made_from"} if "nbval-ignore-output" in tags(cell) else {"tags"}
+        allowed = {"tags", "output_made_from"} if "nbval-ignore-output" in cell.tags else {"tags"}
         if extra := set(cell.metadata) - allowed:
             yield f"{cell.id}: metadata {sorted(extra)}: run make notebooks, which cleans it"
 
@@ -155,7 +101,7 @@ def metadata(notebook):
 @rule()
 def known_tags(notebook):
     for cell in notebook.cells:
-        for tag in set(tags(cell)) - TAGS:
+        for tag in set(cell.tags) - TAGS:
             yield f"{cell.id}: tag {tag!r} is none of {sorted(TAGS)}"
         if re.search(r"NBVAL_|PYTEST_VALIDATE", cell.source):
             yield f"{cell.id}: take the nbval comment out: every output is compared"
@@ -168,7 +114,7 @@ def hidden_input(notebook):
     It draws, loads or formats what other cells have computed.
     """
     for cell in notebook.cells:
-        if "hide-input" in tags(cell):
+        if "hide-input" in cell.tags:
             for what in computes(cell):
                 yield f"{cell.id}: hide-input, but {what}: move it to a cell that is read"
 
@@ -193,7 +139,7 @@ def computes(cell):
 
 @rule()
 def live_cells(notebook):
-    live = [cell for cell in notebook.cells if "nbval-ignore-output" in tags(cell)]
+    live = [cell for cell in notebook.cells if "nbval-ignore-output" in cell.tags]
     allowed = (
         MAX_LIVE_CELLS
         if notebook.kind == "lesson" and notebook.path.name.startswith(("07_", "07a_"))
@@ -213,8 +159,8 @@ def live_cells(notebook):
 @rule()
 def execution_counts(notebook):
     for count, cell in enumerate(notebook.code, 1):
-        counts = {cell.execution_count} | {
-            o.execution_count for o in cell.outputs if "execution_count" in o
+        counts = {cell.stored["execution_count"]} | {
+            o.stored["execution_count"] for o in cell.outputs if "execution_count" in o.stored
         }
         if counts != {count}:
             yield f"{cell.id}: counts {counts}, expected {count}: run python -m tools.notebooks"
@@ -223,10 +169,10 @@ def execution_counts(notebook):
 @rule()
 def errors_and_warnings(notebook):
     for cell in notebook.code:
-        if any(output.get("name") == "stderr" for output in cell.outputs):
+        if any(output.stored.get("name") == "stderr" for output in cell.outputs):
             yield f"{cell.id}: writes to stderr: remove the cause of the warning"
-        raised = any(output.output_type == "error" for output in cell.outputs)
-        if raised != ("raises-exception" in tags(cell)):
+        raised = any(output.stored["output_type"] == "error" for output in cell.outputs)
+        if raised != ("raises-exception" in cell.tags):
             yield (
                 f"{cell.id}: a cell is tagged raises-exception if and only if it raises: "
                 "tag it or mend it"
@@ -237,8 +183,8 @@ def errors_and_warnings(notebook):
 def stable_outputs(notebook):
     for cell in notebook.code:
         # A fingerprint rounds by itself, and a figure on a logarithmic axis may go down to 1e-16.
-        outputs = [o for o in cell.outputs if not is_figure(o) and not is_caption(o)]
-        text = "\n".join(text for output in outputs for text in texts(output))
+        outputs = [o for o in cell.outputs if not o.fingerprint and not o.is_caption]
+        text = "\n".join(text for output in outputs for text in output.texts)
         for pattern, what in UNSTABLE.items():
             if match := re.search(pattern, text):
                 yield f"{cell.id}: prints {match.group()!r}, {what}"
@@ -252,17 +198,17 @@ def output_sizes(notebook):
         yield f"{size} bytes, allowed {MAX_BYTES}: fewer or smaller figures"
     for cell in notebook.code:
         plain = [
-            o.get("text", "") or o.get("data", {}).get("text/plain", "")
-            for o in cell.outputs
-            if not is_figure(o)
+            output.printed or output.data.get("text/plain", "")
+            for output in cell.outputs
+            if not output.fingerprint
         ]
         if (length := sum(map(len, plain))) > MAX_TEXT:
             yield (
                 f"{cell.id}: {length} characters of output, allowed {MAX_TEXT}: assert, "
                 "then print one line"
             )
-        for output in filter(is_figure, cell.outputs):
-            if len(output.data["text/plain"]) > MOST_CHARACTERS:
+        for output in cell.outputs:
+            if len(output.fingerprint) > MOST_CHARACTERS:
                 yield (
                     f"{cell.id}: fingerprint over {MOST_CHARACTERS} characters: "
                     "fewer lines in the figure"
@@ -273,19 +219,19 @@ def output_sizes(notebook):
 def pictures(notebook):
     seen = set()
     for cell in notebook.code:
-        for data, output in ((output.get("data", {}), output) for output in cell.outputs):
-            if unknown := set(data) - MEDIA:
+        for output in cell.outputs:
+            if unknown := set(output.data) - MEDIA:
                 yield (
                     f"{cell.id}: output of type {sorted(unknown)} is not compared: "
                     f"use {sorted(MEDIA)}"
                 )
-            if is_figure(output) or "image/png" in data:
+            if output.fingerprint or output.has_picture:
                 yield from (f"{cell.id}: {message}" for message in picture_faults(output, seen))
 
 
 def picture_faults(output, seen):
     """Complaints about one picture; `seen` collects the alt texts of the notebook."""
-    alt, png = alt_text(output), output.data.get("image/png")
+    alt, png = output.alt, output.data.get("image/png")
     if png is None:
         yield "the picture is gone, its fingerprint is there: run python -m tools.notebooks"
     elif Image.open(io.BytesIO(base64.b64decode(png))).info.get("Fingerprint") != output.data.get(
@@ -311,7 +257,7 @@ def plain_python(notebook):
         try:
             ast.parse(cell.source)
         except SyntaxError:
-            if "raises-exception" not in tags(cell):
+            if "raises-exception" not in cell.tags:
                 yield f"{cell.id}: not plain Python: no magics, no shell"
         if re.search(r"^\s*(import|from)\s+matplotlib", cell.source, re.M):
             yield f"{cell.id}: imports matplotlib: draw with normcourse.figures"
@@ -337,7 +283,7 @@ def anchors(path) -> set[str]:
     """What a link to a Markdown page or a notebook may name after #: headings, and <a id="…">."""
     text = path.read_text("utf-8")
     if path.suffix == ".ipynb":
-        text = "\n\n".join(cell.source for cell in Notebook(path).markdown)
+        text = Notebook(path).text
     headings = re.findall(r"^#+ +(.+?) *$", text, re.M)
     on_github = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
     in_jupyter = {heading.replace(" ", "-") for heading in headings}

@@ -1,28 +1,20 @@
 """A prediction can be made: its answer is in a fold in both editions, and not in sight beside it.
 
-editions/predictions.py says which cells are folded. What no machine can see: words without a number
+normcourse/lesson.py says which cells are folded. What no machine can see: words without a number
 that tell the outcome behind the fold, or in a heading near the question.
 """
 
 import ast
 import re
 
-from editions.predictions import ANSWER, answers, number_of_answer
-from tests.notebooks.notebook_rules import rule, tags, texts
+from normcourse.lesson import ANSWER, EXERCISE, QUESTION, number_of_answer, outside_folds
+from tests.notebooks.notebook_rules import rule
 from tests.notebooks.prose_rules import ANY_NUMBER
 
-QUESTION = re.compile(r"predict-(\d+)")
 GUESS = re.compile(r"my_\w+|all_learn_\w+")
-FOLD = re.compile(r"<details>.*?</details>", re.S)
 LEANS = re.compile(r"(?:So|That|This|These|Thus|Hence|Therefore|Because|Why)\b")
-NEXT = re.compile(r"^(?:#+ |\*\*\d+\. .+\*\* · difficulty)", re.M)  # a section or an exercise
+NEXT = re.compile(rf"^#+ |{EXERCISE.pattern}", re.M)  # a section or an exercise
 HEADING = re.compile(r"^#+ ", re.M)
-
-
-def spans(notebook):
-    """The cells of each answer: from the first that computes it to the last that reads it."""
-    cells = notebook.cells
-    return [(span.stop, cells[span.start : span.stop]) for span in answers(c.id for c in cells)]
 
 
 @rule("lesson")
@@ -32,7 +24,7 @@ def predictions_are_answered(notebook):
     for name in names:
         if QUESTION.fullmatch(name) and f"{name}-answer" not in names:
             yield f"{name}: no cell {name}-answer shows what comes out, so nothing is folded"
-    for _, cells in spans(notebook):
+    for cells in (prediction.cells for prediction in notebook.predictions):
         first, last = cells[0].id, cells[-1].id
         if not re.fullmatch(r"predict-\d+-read.*", last) or cells[-1].cell_type != "markdown":
             number = number_of_answer(first)
@@ -49,16 +41,17 @@ def answers_are_out_of_sight(notebook):
     This holds up to the next heading, exercise or code that a reader reads. What stands in the
     code, or above it, is in sight anyway.
     """
-    for end, cells in spans(notebook):
+    for prediction in notebook.predictions:
+        cells = prediction.cells
         told = {number for cell in cells for number in numbers(printed(cell))}
         told -= {number for cell in in_sight(notebook, cells) for number in numbers(cell.source)}
-        for cell in notebook.cells[end:]:
+        for cell in notebook.cells[prediction.end :]:
             if cell.cell_type == "code":
-                if "hide-input" not in tags(cell):
+                if "hide-input" not in cell.tags:
                     break
                 told -= set(numbers(printed(cell)))
                 continue
-            words, *others = NEXT.split(FOLD.sub("", cell.source), maxsplit=1)
+            words, *others = NEXT.split(outside_folds(cell.source), maxsplit=1)
             for number in sorted(told & set(numbers(words))):
                 yield (
                     f"{cell.id}: {number} is what {cells[0].id} shows, in sight of the guess: "
@@ -75,7 +68,7 @@ def in_sight(notebook, answer):
 
 
 def printed(cell) -> str:
-    return "\n".join(text for output in cell.get("outputs", []) for text in texts(output))
+    return "\n".join(text for output in cell.outputs for text in output.texts)
 
 
 def numbers(text: str) -> list[str]:
@@ -87,7 +80,7 @@ def numbers(text: str) -> list[str]:
 @rule("lesson")
 def words_behind_a_fold_stand_alone(notebook):
     """They do not go on from what is folded: "So …", "Why does it?" tell what came out."""
-    for end, _ in spans(notebook):
+    for end in (prediction.end for prediction in notebook.predictions):
         for cell in notebook.cells[end : end + 1]:
             if cell.cell_type == "markdown" and LEANS.match(cell.source):
                 start = cell.source[:30]

@@ -26,8 +26,9 @@ import tokenize
 from functools import cache
 from pathlib import Path
 
+from normcourse.lesson import Notebook
 from tests.notebooks import exercises
-from tests.notebooks.notebook_rules import Notebook, alt_text, is_figure, rule, texts
+from tests.notebooks.notebook_rules import rule
 
 # Numbers of the lessons that keep the strict rules: add yours
 STRICT_PROSE = {
@@ -178,8 +179,8 @@ def numbers_of(text: str) -> set[float]:
 def shown(cell) -> set[float]:
     """The numbers that a code cell's outputs show a reader; fingerprints are left out."""
     found = set()
-    for output in cell.get("outputs", []):
-        parts = [alt_text(output)] if is_figure(output) else texts(output)
+    for output in cell.outputs:
+        parts = [output.alt] if output.fingerprint else output.texts
         found |= set().union(*map(numbers_of, parts))
     return found
 
@@ -211,9 +212,9 @@ def said_by_check(notebook) -> dict:
     """Id of an exercise's cell -> the numbers that its check states (exercise_rules.py)."""
     checks = exercises.checks_of(notebook)
     return {
-        cell.id: set().union(*map(numbers_of, checks[number].says))
-        for number, (cell, *_) in exercises.statements(notebook).items()
-        if number in checks
+        exercise.cell.id: set().union(*map(numbers_of, checks[exercise.number].says))
+        for exercise in notebook.exercises
+        if exercise.number in checks
     }
 
 
@@ -260,7 +261,7 @@ def measured_numbers(notebook):
         return  # numbers_in_prose asks for more
     outputs = [output for cell in notebook.code for output in cell.outputs]
     known = [cell.source for cell in notebook.code]
-    known += [text for output in outputs for text in (*texts(output), alt_text(output))]
+    known += [text for output in outputs for text in (*output.texts, output.alt)]
     known = {number for text in known for number in NUMBER.findall(text)}
     for cell in notebook.markdown:
         for block in BLOCKS.split(NO_MEASUREMENT.sub(" ", cell.source)):
@@ -386,11 +387,10 @@ def references_to_other_lessons(notebook):
 @cache
 def parts_of(lesson: str) -> dict:
     """The exercises, the steps and the equations of a lesson, by its number."""
-    paths = list((ROOT / "notebooks").glob(f"{lesson}_*.ipynb"))
-    cells = [cell for path in paths for cell in Notebook(path).markdown]
-    text = "\n\n".join(cell.source for cell in cells)
+    notebooks = [Notebook(path) for path in (ROOT / "notebooks").glob(f"{lesson}_*.ipynb")]
+    text = "\n\n".join(notebook.text for notebook in notebooks)
     return {
-        "exercise": [int(number) for number in re.findall(r"^\*\*(\d+)\. ", text, re.M)],
+        "exercise": [each.number for notebook in notebooks for each in notebook.exercises],
         "step": [int(number) for number in re.findall(r"^\*\*Step (\d+)", text, re.M)],
         "equation": re.findall(r"^\*\*\[(EQ-[A-Z0-9-]+)\]\*\*", text, re.M),
     }

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from tests.notebooks.notebook_rules import alt_text, is_figure, parsed, rule, texts
+from tests.notebooks.notebook_rules import parsed, rule
 from tests.notebooks.prose_rules import (
     ANY_NUMBER,
     BLOCKS,
@@ -55,10 +55,10 @@ class Row:
 
 def rows_of(output) -> list[Row]:
     """The lines of an output that hold a measured number."""
-    if is_figure(output):
-        lines = [alt_text(output)]
+    if output.fingerprint:
+        lines = [output.alt]
     else:
-        lines = [line for text in texts(output) for line in text.splitlines()]
+        lines = [line for text in output.texts for line in text.splitlines()]
     return [row(line) for line in lines if MEASURE.search(line)]
 
 
@@ -194,7 +194,7 @@ def count_of(text: str) -> int:
 
 def runs_of(cell) -> set[int]:
     """The numbers of starts, nets or seeds that a code cell names, prints, or loops over."""
-    shown_here = [text for output in cell.outputs for text in (*texts(output), alt_text(output))]
+    shown_here = [text for output in cell.outputs for text in (*output.texts, output.alt)]
     named = [found for text in (cell.source, *shown_here) for found in RUNS.findall(text)]
     named += [found for text in (cell.source, *shown_here) for found in LIKE_RUNS.findall(text)]
     found = set(map(count_of, named))

@@ -9,8 +9,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from normcourse.checks.probes import forbid
 from normcourse.checks.verdict import exercise
+from normcourse.lesson import Notebook
 from tests.notebooks import exercise_rules
-from tests.notebooks.notebook_rules import Notebook
 
 MEAN, NETS, WANTED = 2, 3, 0.7
 TEXT = r"""Lesson 03 has 40 layers.

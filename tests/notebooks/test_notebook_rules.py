@@ -61,6 +61,7 @@ def lesson():
     for name in ("ex1", "ex2", "ex3"):
         stub = f"def answer_{name}(x):\n    raise NotImplementedError"
         asked = f"check.{name}(answer_{name})"
+        cells.append(text(name, f"**{name[-1]}. Do it** · 5 minutes"))
         cells.append(new_code_cell(stub, id=f"{name}-stub"))
         cells.append(new_code_cell(asked, id=f"{name}-check", outputs=[prints(VERDICT)]))
     cells += [text("remember", "## 9. What to remember"), text("sources", "## 10. Sources")]
@@ -200,6 +201,7 @@ FAULTS = [  # (the rule, the fault)
     ("links", source("title", "[gone](09_toy.ipynb#gone) 0.125")),
     ("float64_first", source("imports", "import torch")),
     ("last_sections", add(text("after", "## More"))),
+    ("exercises_with_checks", source("ex2", "**2. No minutes**")),
     ("exercises_with_checks", lambda _, cells: cells["ex2-stub"].update(id="try-this")),
     ("exercises_with_checks", source("ex1-check", "answer(1)")),
     ("exercises_with_checks", output("ex1-check", prints("[ok] Exercise"))),

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.notebooks.lesson_rules import checks, complaints, exercises
-from tests.notebooks.notebook_rules import Notebook
+from normcourse.lesson import Notebook
+from tests.notebooks.lesson_rules import complaints
 
 ROOT = Path(__file__).resolve().parents[2] / "notebooks"
 NOTEBOOKS = [p for p in sorted(ROOT.rglob("*.ipynb")) if ".ipynb_checkpoints" not in p.parts]
@@ -34,8 +34,8 @@ def test_notebook_keeps_the_rules(path):
 def test_solutions_answer_every_check_of_the_lesson(path):
     solutions = path.parent / "solutions" / path.name
     assert solutions.exists(), f"{name(path)} has no {name(solutions)}"
-    asked = {name for _, _, cell in exercises(Notebook(path)) for name in checks(cell)}
-    answered = {name for cell in Notebook(solutions).code for name in checks(cell)}
+    asked = set().union(*(exercise.checks for exercise in Notebook(path).exercises))
+    answered = set().union(*(cell.checks for cell in Notebook(solutions).code))
     assert asked == answered
 
 

@@ -9,8 +9,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from normcourse.lesson import Notebook
 from tests.notebooks import prose_rules
-from tests.notebooks.notebook_rules import RULES, Notebook
+from tests.notebooks.notebook_rules import RULES
 
 STRICT = {name for name, (_, check) in RULES.items() if check.__module__ == prose_rules.__name__}
 ROW = (

@@ -4,8 +4,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from normcourse.lesson import Notebook
 from tests.notebooks import reading_rules
-from tests.notebooks.notebook_rules import RULES, Notebook
+from tests.notebooks.notebook_rules import RULES
 
 RULES_HERE = {
     name for name, (_, check) in RULES.items() if check.__module__ == reading_rules.__name__

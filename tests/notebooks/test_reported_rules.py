@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.notebooks.notebook_rules import Notebook
+from normcourse.lesson import Notebook
 from tests.notebooks.reported_rules import PAGE, reported_sentences, unstated
 
 LESSONS = [Notebook(path) for path in sorted(PAGE.parents[1].glob("[0-9]*.ipynb"))]
@@ -51,6 +51,6 @@ def test_a_changed_sentence_is_seen(label, cell, there, planted):
     notebook = Notebook(path)
     (found,) = (each for each in notebook.markdown if each.id == cell)
     assert there in found.source
-    found.source = found.source.replace(there, planted)
+    found.stored["source"] = found.source.replace(there, planted)
     wanted = f"{cell}: {planted.split()[-1]} is not in "
     assert any(said.startswith(wanted) for said in reported_sentences(notebook))

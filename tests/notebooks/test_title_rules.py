@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.notebooks.notebook_rules import Notebook
+from normcourse.lesson import Notebook
 from tests.notebooks.prose_rules import ROOT
 from tests.notebooks.title_rules import needed, needs, objectives
 
@@ -12,7 +12,7 @@ def complaints(number, rule, there="", planted=""):
     notebook = Notebook(path)
     title = notebook.markdown[0]
     assert there in title.source
-    title.source = title.source.replace(there, planted, 1)
+    title.stored["source"] = title.source.replace(there, planted, 1)
     return list(rule(notebook))
 
 

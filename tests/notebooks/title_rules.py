@@ -3,7 +3,8 @@
 import re
 from functools import cache
 
-from tests.notebooks.notebook_rules import Notebook, rule
+from normcourse.lesson import Notebook
+from tests.notebooks.notebook_rules import rule
 from tests.notebooks.prose_rules import ROOT
 
 NEEDS = re.compile(r"\*\*Needs\*\*(.*?)(?: ·|\n\n|\Z)", re.S)

@@ -9,6 +9,7 @@ from itertools import groupby
 from editions import house
 from editions.extension.decks.lesson import Misfit
 from editions.extension.decks.rows import Row, number, numbers, readable
+from normcourse import palette
 
 LETTERS = 26  # pixels, of names, numbers and the axis
 LETTER = 0.65  # the width of a letter, for a height of one; names are set in a wide face
@@ -280,9 +281,9 @@ def one_row(each, x: Axis, y: float, pitch: float, look: Look) -> str:
     colour = look.colour(name)
     beside = x(max(*each.values, x.low)) + 1.5 * GAP
     return (
-        text(x.start - GAP, y, look.name(name), "end", house.ink(colour))
+        text(x.start - GAP, y, look.name(name), "end", palette.ink(colour))
         + each.draw(x, y, 0.56 * pitch, colour)
-        + text(beside, y, each.label, fill=house.ink(colour))
+        + text(beside, y, each.label, fill=palette.ink(colour))
     )
 
 
@@ -336,7 +337,7 @@ def curves(rows: list[Row], look: Look) -> str:
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
         drawn = f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="4"/>'
         drawn += "".join(dot(x, y, colour) for x, y in spots)
-        drawn += text(spots[-1][0] + GAP, spots[-1][1], look.name(name), fill=house.ink(colour))
+        drawn += text(spots[-1][0] + GAP, spots[-1][1], look.name(name), fill=palette.ink(colour))
         parts.append(at_click(drawn) if look.steps and place >= look.steps else drawn)
     return svg(parts, look, height, said_of_curves(series, look))
 

@@ -27,7 +27,7 @@ from editions.extension.decks.lesson import (
 )
 from editions.extension.decks.rows import readable
 from editions.extension.decks.slides import beside, speaker_notes
-from editions.notebook import UnknownName
+from normcourse.lesson import UnknownName
 
 log = logging.getLogger(__name__)
 LETTERS = "ABCDEFGH"
@@ -85,7 +85,7 @@ class FigureOf(Part):
     }
 
     def part(self, cell):
-        pictures = self.lesson.pictures(cell)
+        pictures = self.lesson.cell(cell).pictures
         if not pictures:
             raise Misfit(f"cell {cell} shows no figure")
         picture = pictures[0]
@@ -131,7 +131,7 @@ class FormulaOf(Part):
     option_spec: ClassVar = {"number": directives.positive_int}
 
     def part(self, cell):
-        found = self.lesson.displayed(cell)
+        found = self.lesson.cell(cell).displayed
         number = self.options.get("number", 1)
         if number > len(found):
             raise Misfit(f"formula {number}, but {cell} displays {len(found)}")
@@ -179,7 +179,7 @@ class Lines(Part):
 
 class OutputOf(Lines):
     def part(self, cell):
-        text = self.chosen(self.lesson.printed(cell))
+        text = self.chosen(self.lesson.cell(cell).printed)
         if not text:
             raise Misfit(f"cell {cell} printed nothing")
         # what is longer than the slide goes on in the next line
@@ -189,7 +189,7 @@ class OutputOf(Lines):
 
 class CodeOf(Lines):
     def part(self, cell):
-        code = self.chosen(self.lesson.source(cell))
+        code = self.chosen(self.lesson.cell(cell).source)
         size = letters(code, self.room()[0])
         if size < SMALLEST:
             raise Misfit(

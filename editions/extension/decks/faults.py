@@ -16,7 +16,7 @@ from editions.extension.decks.lesson import (
     lesson_of,
 )
 from editions.extension.decks.slides import cells_of, is_mine, is_then, own, speaker_notes
-from editions.notebook import UnknownName
+from normcourse.lesson import UnknownName
 
 log = logging.getLogger(__name__)
 WORDS_A_MINUTE = 130

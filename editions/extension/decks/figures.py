@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 
 from editions.extension.decks.lesson import Misfit
-from editions.notebook import Picture
+from normcourse.lesson import Picture
 
 LARGEST = 2.2  # times its size on the page: above that the stored pixels are seen
 LABEL = 12.5  # CSS pixels on the page of the smallest label, 9 pt at 100 pixels an inch

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from editions.notebook import Notebook, UnknownName
+from normcourse.lesson import Notebook, UnknownName
 
 COURSE = "lectures/"
 OWN = "my/lectures/"
@@ -108,14 +108,15 @@ def lesson_of(env, deck: str = "") -> Notebook:
 
 def said(lesson: Notebook, cell: str) -> str:
     """A cell of words; or what stands under one of code: lines, exception, alt texts."""
-    alts = [picture.alt for picture in lesson.pictures(cell)]
-    return "\n".join([lesson.markdown.get(cell, lesson.printed(cell)), *alts])
+    found = lesson.cell(cell)
+    words = found.source if found.cell_type == "markdown" else found.printed
+    return "\n".join([words, *(picture.alt for picture in found.pictures)])
 
 
 def everything(lesson: Notebook, cell: str) -> str:
-    return lesson.source(cell) + said(lesson, cell)
+    return lesson.cell(cell).source + said(lesson, cell)
 
 
 def where_stated(lesson: Notebook, tag: str) -> str:
     """The cell that states the formula of a tag."""
-    return next(name for name, words in lesson.markdown.items() if f"**[{tag}]**" in words)
+    return next(cell.id for cell in lesson.markdown if f"**[{tag}]**" in cell.source)

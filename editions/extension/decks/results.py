@@ -12,6 +12,7 @@ from editions.extension.decks import charts
 from editions.extension.decks.directives import Lines, raw
 from editions.extension.decks.lesson import Misfit, everything, said
 from editions.extension.decks.rows import NUMBER, Row, pairs, readable, rows_of
+from normcourse import palette
 
 DIGITS = re.compile(r"(?<![\w.-])\d+(?:[.,]\d+)*")
 CELLS = {
@@ -139,7 +140,7 @@ class TableOf(Result):
     def head(self, head: str, kind: str) -> str:
         """A heading that names a norm has its colour."""
         norm = house.norm_in(head)
-        look = f' style="color:{house.ink(house.COLOURS[norm])}"' if norm else ""
+        look = f' style="color:{palette.ink(house.COLOURS[norm])}"' if norm else ""
         return f'<th scope="col"{kind}{look}>{html.escape(head)}</th>'
 
 

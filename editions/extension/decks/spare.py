@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from docutils import nodes
 from sphinx.util import logging
 
-from editions.exercises import exercises
 from editions.extension.decks.lesson import (
     COURSE,
     Misfit,
@@ -25,7 +24,7 @@ from editions.extension.decks.lesson import (
 from editions.extension.decks.own import near, slides_in
 from editions.extension.decks.slides import own, speaker_notes
 from editions.extension.interactive import interactive
-from editions.notebook import Notebook, UnknownName
+from normcourse.lesson import Notebook, UnknownName
 
 log = logging.getLogger(__name__)
 NOTES = re.compile(r"^:::+ *\{notes\} ([\d.]+)", re.M)
@@ -73,7 +72,7 @@ def spare(deck: str, lesson: Notebook) -> Spare | None:
         if heading not in slides:
             raise Misfit(f"the head names a slide {heading!r}{near(heading, slides)}")
     number = laptop["exercise"]
-    needed = {each.number: each.minutes for each in exercises(lesson)}.get(number)
+    needed = {each.number: each.minutes for each in lesson.exercises}.get(number)
     if needed is None:
         raise Misfit(f"the head names exercise {number}, and {lesson.name} has none of it")
     spared = sum(slides[heading] for heading in late)
