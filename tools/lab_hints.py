@@ -9,22 +9,22 @@ import os
 import sys
 from pathlib import Path
 
-from normcourse.lesson import Cell, Notebook
-
 KEPT = "An update renewed this lesson. What you wrote and does not stand in it is in {}."
 MEANT = "raises-exception"
 HINT = "A cell at the top defines `{}`. After a restart: Run → Run All Above Selected Cell."
 
 
-def read(notebook: Path) -> list[Cell]:
+def read(notebook: Path) -> list:
     """The code cells of a notebook; none where it cannot be read."""
+    from normcourse.lesson import Notebook  # here: a plain Python of the lab may lack it
+
     try:
         return Notebook(notebook).code
     except (OSError, ValueError):
         return []
 
 
-def defined_at_the_top(cells: list[Cell]) -> set[str]:
+def defined_at_the_top(cells: list) -> set[str]:
     """The names that the first code cell of a notebook defines."""
     try:
         tree = ast.parse(cells[0].source) if cells else ast.Module([], [])

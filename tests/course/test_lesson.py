@@ -167,11 +167,11 @@ def test_the_answer_to_a_prediction_goes_from_its_first_cell_to_its_last():
 
 
 def test_formulas():
-    lesson = with_words("**[EQ-A-B]**\n$$\nx = 1\n$$\n\n$$\ny\n$$\n\n$z$")
-    assert lesson.formulas == {"EQ-A-B": "x = 1"}
+    lesson = with_words("**[EQ-LN-GRAD]**\n$$\nx = 1\n$$\n\n$$\ny\n$$\n\n$z$")
+    assert lesson.formulas == {"EQ-LN-GRAD": "x = 1"}
     assert lesson.cell("words").displayed == ["x = 1", "y"]
-    with pytest.raises(UnknownName, match=r"no formula 'EQ-A'; near it: EQ-A-B"):
-        lesson.formula("EQ-A")
+    with pytest.raises(UnknownName, match=r"no formula 'EQ-LN'; near it: EQ-LN-GRAD"):
+        lesson.formula("EQ-LN")
 
 
 def test_what_stands_outside_of_folds():
