@@ -82,16 +82,14 @@ def outside_folds(markdown: str) -> str:
     return FOLD.sub("", markdown)
 
 
-@dataclass(frozen=True, eq=False)
 class Output:
     """What a cell wrote, in one piece; `stored` is what the file has."""
 
-    stored: dict
-
-    @property
-    def data(self) -> dict[str, str]:
-        """Media type -> content."""
-        return {kind: joined(value) for kind, value in self.stored.get("data", {}).items()}
+    def __init__(self, stored: dict):
+        self.stored = stored
+        self.data = {kind: joined(value) for kind, value in stored.get("data", {}).items()}
+        self.has_picture = "image/png" in self.data
+        self.is_caption = set(self.data) == {"text/markdown"}  # written below a picture
 
     @property
     def printed(self) -> str:
@@ -106,10 +104,6 @@ class Output:
         found = [joined(self.stored.get(key, "")) for key in ("text", "evalue")]
         found += self.stored.get("traceback", [])
         return found + [text for kind, text in self.data.items() if kind.startswith("text/")]
-
-    @property
-    def has_picture(self) -> bool:
-        return "image/png" in self.data
 
     @property
     def picture(self) -> Picture:
@@ -128,41 +122,18 @@ class Output:
         text = self.data.get("text/plain", "")
         return text if FINGERPRINT.match(text) else ""
 
-    @property
-    def is_caption(self) -> bool:
-        """Whether it is what figures.show writes below a picture."""
-        return set(self.data) == {"text/markdown"}
 
-
-@dataclass(frozen=True, eq=False)
 class Cell:
     """A cell, with its text in one piece; `stored` is what the file has."""
 
-    stored: dict
-
-    @property
-    def id(self) -> str:
-        return str(self.stored.get("id", ""))
-
-    @property
-    def cell_type(self) -> str:
-        return self.stored["cell_type"]
-
-    @property
-    def source(self) -> str:
-        return joined(self.stored["source"])
-
-    @property
-    def metadata(self) -> dict:
-        return self.stored.get("metadata", {})
-
-    @property
-    def tags(self) -> list[str]:
-        return self.metadata.get("tags", [])
-
-    @cached_property
-    def outputs(self) -> list[Output]:
-        return [Output(stored) for stored in self.stored.get("outputs", [])]
+    def __init__(self, stored: dict):
+        self.stored = stored
+        self.id = str(stored.get("id", ""))
+        self.cell_type: str = stored["cell_type"]
+        self.source = joined(stored["source"])
+        self.metadata: dict = stored.get("metadata", {})
+        self.tags: list[str] = self.metadata.get("tags", [])
+        self.outputs = [Output(each) for each in stored.get("outputs", [])]
 
     @property
     def printed(self) -> str:
@@ -259,8 +230,6 @@ class Notebook:
         try:
             self.stored = json.loads(self.path.read_text("utf-8") if content is None else content)
             self.cells = [Cell(stored) for stored in self.stored["cells"]]
-            for cell in self.cells:
-                _ = cell.id, cell.cell_type, cell.source, cell.tags
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{self.path.name} is no notebook: {error!r}") from None
 

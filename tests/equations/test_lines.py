@@ -46,7 +46,7 @@ def complaints(where, there=None, planted=None):
     (cell,) = (cell for cell in notebook.cells if cell.id == name)
     if there:
         assert there in cell.source, f"{where} no longer has {there}"
-        cell.stored["source"] = cell.source.replace(there, planted)
+        cell.source = cell.source.replace(there, planted)
     rules = formula_rules.displayed_lines, formula_rules.formulas_in_a_line
     rules = *rules, formula_rules.one_sided_sums
     found = {rule.__name__: list(rule(notebook)) for rule in rules}

@@ -7,7 +7,7 @@ that tell the outcome behind the fold, or in a heading near the question.
 import ast
 import re
 
-from normcourse.lesson import ANSWER, EXERCISE, QUESTION, number_of_answer, outside_folds
+from normcourse.lesson import ANSWER, EXERCISE, QUESTION, outside_folds
 from tests.notebooks.notebook_rules import rule
 from tests.notebooks.prose_rules import ANY_NUMBER
 
@@ -24,11 +24,12 @@ def predictions_are_answered(notebook):
     for name in names:
         if QUESTION.fullmatch(name) and f"{name}-answer" not in names:
             yield f"{name}: no cell {name}-answer shows what comes out, so nothing is folded"
-    for cells in (prediction.cells for prediction in notebook.predictions):
+    for prediction in notebook.predictions:
+        cells = prediction.cells
         first, last = cells[0].id, cells[-1].id
         if not re.fullmatch(r"predict-\d+-read.*", last) or cells[-1].cell_type != "markdown":
-            number = number_of_answer(first)
-            yield f"{first}: say what came out in a Markdown cell predict-{number}-read behind it"
+            name = f"predict-{prediction.number}-read"
+            yield f"{first}: say what came out in a Markdown cell {name} behind it"
         for cell in cells:
             if cell.cell_type == "markdown" and HEADING.search(cell.source):
                 yield f"{cell.id}: a heading inside a fold: begin a cell with it, behind the fold"
@@ -55,7 +56,7 @@ def answers_are_out_of_sight(notebook):
             for number in sorted(told & set(numbers(words))):
                 yield (
                     f"{cell.id}: {number} is what {cells[0].id} shows, in sight of the guess: "
-                    f"move the sentence to predict-{number_of_answer(cells[0].id)}-read"
+                    f"move the sentence to predict-{prediction.number}-read"
                 )
             if others:
                 break

@@ -51,6 +51,6 @@ def test_a_changed_sentence_is_seen(label, cell, there, planted):
     notebook = Notebook(path)
     (found,) = (each for each in notebook.markdown if each.id == cell)
     assert there in found.source
-    found.stored["source"] = found.source.replace(there, planted)
+    found.source = found.source.replace(there, planted)
     wanted = f"{cell}: {planted.split()[-1]} is not in "
     assert any(said.startswith(wanted) for said in reported_sentences(notebook))

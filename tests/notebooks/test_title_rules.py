@@ -12,7 +12,7 @@ def complaints(number, rule, there="", planted=""):
     notebook = Notebook(path)
     title = notebook.markdown[0]
     assert there in title.source
-    title.stored["source"] = title.source.replace(there, planted, 1)
+    title.source = title.source.replace(there, planted, 1)
     return list(rule(notebook))
 
 
