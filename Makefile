@@ -27,7 +27,7 @@ PYTEST := $(VENV_PYTHON) -m pytest -p tools.faster_imports
 QUICK := -m "not slow and not selftest and not clock"
 # One thread a worker: two workers with two threads each would wait for each other.
 PARALLEL := -n $(WORKERS) --dist loadfile
-STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_pages.py tests/test_links.py tests/test_named_things.py tests/test_contents.py tests/test_made_pages.py tests/test_sources_page.py tests/test_course_map.py tests/test_questions.py tests/test_layering.py tests/equations/test_equations.py tests/equations/test_lines.py tests/test_deck_formulas.py tests/notebooks/test_notebooks.py
+STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_pages.py tests/test_links.py tests/test_named_things.py tests/test_made_pages.py tests/test_sources_page.py tests/test_course_map.py tests/test_questions.py tests/test_layering.py tests/equations/test_equations.py tests/equations/test_lines.py tests/test_deck_formulas.py tests/notebooks/test_notebooks.py
 
 .PHONY: lab ready release web lectures deck grade test lint check test-editions notebooks pages links experiments bench test-portable environment
 

@@ -28,7 +28,6 @@ WHOLE = [  # quick, and about all lessons at once
     "tests/equations/test_lines.py",
     "tests/notebooks/test_reported_rules.py",
     "tests/test_claims_page.py",
-    "tests/test_contents.py",
     "tests/test_course_map.py",
     "tests/test_derivations.py",
     "tests/test_glossary.py",

@@ -10,7 +10,6 @@ from tools import (
     bibliography,
     choose,
     claims,
-    contents,
     course_map,
     derivations,
     errata,
@@ -20,7 +19,6 @@ from tools import (
 )
 from tools.reference import REFERENCE
 
-# contents comes last: it counts what the others have written
 MAKERS = (
     hero,
     course_map,
@@ -31,7 +29,6 @@ MAKERS = (
     sources,
     bibliography,
     errata,
-    contents,
 )
 
 

@@ -52,8 +52,7 @@ What a good check does:
 - Forbid what the page forbids, and nothing else: a test compares.
 - Name at least eight slips. Have ten wrong answers written by somebody else before you write it:
   they go into the tests of the lesson's checks, beside five right ones of other styles (numpy,
-  fractions, a loop, torch.compile). A tolerance other than expect's own is listed, with its reason,
-  in the tests of the tolerances of checks.
+  fractions, a loop, torch.compile). A tolerance other than expect's own has its reason beside it.
 """
 
 import contextlib
