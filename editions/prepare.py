@@ -123,14 +123,19 @@ def prepared_notebook(
     """The notebook as the site needs it.
 
     Each cell has its name; interactive figures stand in their places, what the search finds here
-    in the first cell, links to the side lessons in the last.
+    in the first cell, links to the side lessons at the end, before the section Evidence. That
+    section is one fold on the web (extension/cells.py), so the folds in it are opened here.
     """
     notebook = Notebook(path)
     after = {place["after"]: place for place in figures}
     cells: list[dict] = []
     for cell in notebook.cells:
+        if sides and cell in notebook.evidence[:1]:
+            cells.append(side_lessons_cell(sides))
         if cell.cell_type == "markdown":
-            words = prepared_markdown(cell.source, path, root)
+            folded = cell in notebook.evidence
+            words = derivations.unfolded(cell.source) if folded else cell.source
+            words = prepared_markdown(words, path, root)
             if not cells and found:
                 words += f"\n\n{terms.entries(found)}"
             cells.append(markdown_cell(cell.id, words))
@@ -138,7 +143,7 @@ def prepared_notebook(
             cells.append(cell.stored | {"metadata": cell.metadata | {"cell_id": cell.id}})
         if cell.id in after:
             cells.append(interactive_cell(after[cell.id]))
-    if sides:
+    if sides and not notebook.evidence:
         cells.append(side_lessons_cell(sides))
     return json.dumps(notebook.stored | {"cells": cells}, ensure_ascii=False)
 

@@ -17,6 +17,9 @@ What a lesson has to look like to be read:
   says it in words, predict-01-read-why explains it.
 - A formula is displayed between lines `$$`; a line `**[EQ-LN]**` above it gives it a tag.
 - A fold is a `<details>` with its `<summary>`.
+- The section Evidence is the last one and begins with a Markdown cell that begins with
+  `## Evidence`; its text is in folds and its code is tagged hide-input. Jupyter collapses it
+  (COLLAPSED), and the web makes it one fold.
 - The first cell says `**Time:** core 45 minutes, with the exercises 90`.
 """
 
@@ -47,6 +50,8 @@ FOLD = re.compile(
 CHECK = re.compile(r"\bcheck\w*\.(\w+)\(")
 QUESTION = re.compile(r"predict-(\d+)")
 ANSWER = re.compile(r"predict-?(\d*)-(?:answer|read).*")
+EVIDENCE = "Evidence"
+COLLAPSED = "jp-MarkdownHeadingCollapsed"  # metadata of a cell, which JupyterLab writes and reads
 FINGERPRINT = re.compile(r"figure\b")
 
 
@@ -217,6 +222,10 @@ def answers(cells: Iterable[str | None]) -> list[range]:
     return list(spans.values())
 
 
+def begins_evidence(cell_type: str, source: str) -> bool:
+    return cell_type == "markdown" and source.partition("\n")[0].strip() == f"## {EVIDENCE}"
+
+
 class Notebook:
     """A lesson, its solutions, or a reader's copy of it.
 
@@ -319,6 +328,12 @@ class Notebook:
             Prediction(self.cells[span.start : span.stop], span.stop)
             for span in answers(cell.id for cell in self.cells)
         ]
+
+    @cached_property
+    def evidence(self) -> list[Cell]:
+        """The last section, from its heading; empty where a lesson has none."""
+        starts = [begins_evidence(cell.cell_type, cell.source) for cell in self.cells]
+        return self.cells[starts.index(True) :] if any(starts) else []
 
     def _find(self, name: str, known: dict, kind: str):
         if name not in known:

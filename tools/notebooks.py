@@ -24,6 +24,7 @@ from tqdm import tqdm
 from traitlets.config import Config
 
 from normcourse import atomic
+from normcourse.lesson import COLLAPSED, begins_evidence
 from tools import (
     faster_imports,  # noqa: F401 (before nbformat)
     files,
@@ -90,9 +91,11 @@ def _execute(notebook, folder: Path, tick, config: Config) -> str | None:
 def tidy(cell) -> None:
     """Drop what differs between runs: metadata but the tags, and tracebacks, which hold paths."""
     kept = {"tags": cell.metadata["tags"]} if cell.metadata.get("tags") else {}
-    cell.metadata = nbformat.from_dict(
-        kept | ({MADE_FROM: source_id(cell)} if is_live(cell) else {})
-    )
+    if is_live(cell):
+        kept[MADE_FROM] = source_id(cell)
+    if begins_evidence(cell.cell_type, cell.source):
+        kept[COLLAPSED] = True
+    cell.metadata = nbformat.from_dict(kept)
     for output in cell.get("outputs", []):
         if output.output_type == "error":
             output.traceback = [f"{output.ename}: {output.evalue}"]

@@ -1,6 +1,6 @@
 """Cells on a page have names as anchors, pictures with alt texts, and folds.
 
-A fold hides the code that draws, and the answers of predictions.
+A fold hides the code that draws, the answers of predictions, and the section Evidence.
 """
 
 import re
@@ -11,10 +11,11 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from editions.predictions import COMMIT
-from normcourse.lesson import Notebook, answers, number_of_answer
+from normcourse.lesson import EVIDENCE, Notebook, answers, number_of_answer
 
 log = logging.getLogger(__name__)
 CODE = "Show the code"
+CONTROLS = "Claims and their controls, records, sources"
 IMPORTS = "Show the imports and settings"
 RECORD = re.compile(r"(?:.*-)?records?(?:-.*)?")  # a cell that reads or tries what is stored
 SHORT = 3  # lines; a longer output may be a table,
@@ -68,6 +69,7 @@ def finish(app, doctree):
         fold_code(cell, name)
         mark_wrapped(cell)
     fold_answers(doctree)
+    fold_evidence(doctree)
 
 
 def original(env) -> Path:
@@ -115,6 +117,13 @@ def fold_answers(doctree) -> None:
     for parent in parents.values():
         for group in answers_in(parent):
             wrap(group, fold(summary=COMMIT, classes=["answer"]))
+
+
+def fold_evidence(doctree) -> None:
+    for section in list(doctree.findall(nodes.section)):
+        title, *rest = section.children
+        if title.astext() == EVIDENCE and rest:
+            wrap(rest, fold(summary=CONTROLS, classes=["evidence"]))
 
 
 def is_answer(node) -> bool:

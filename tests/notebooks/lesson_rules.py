@@ -5,7 +5,7 @@ import dis
 import re
 from pathlib import Path
 
-from normcourse.lesson import Notebook
+from normcourse.lesson import COLLAPSED, EVIDENCE, Notebook, outside_folds
 from tests.notebooks import (  # noqa: F401  register their rules
     exercise_rules,
     formula_rules,
@@ -18,8 +18,9 @@ from tests.notebooks import (  # noqa: F401  register their rules
 )
 from tests.notebooks.notebook_rules import RULES, parsed, rule
 
-MIN_EXERCISES = 3
-LAST_SECTIONS = ["What to remember", "Sources"]
+MIN_EXERCISES = 2
+LAST_SECTIONS = ["What to remember", EVIDENCE]
+UNTIL_REWRITTEN = ["What to remember", "Sources"]  # of a lesson without the section Evidence
 DRAWS = {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial"}
 DRAWS_IN_PLACE = re.compile(
     r"(normal|uniform|bernoulli|exponential|random|orthogonal|trunc_normal|\w+_uniform|\w+_normal)_"
@@ -40,8 +41,30 @@ def last_sections(notebook):
         for cell in notebook.markdown
         for h in re.findall(r"^## +(?:\d+\. *)?(.+?) *$", cell.source, re.M)
     ]
-    if headings[-2:] != LAST_SECTIONS:
-        yield f"the last sections (## …) are {LAST_SECTIONS}, not {headings[-2:]}"
+    wanted = LAST_SECTIONS if EVIDENCE in headings else UNTIL_REWRITTEN
+    if headings[-2:] != wanted:
+        yield f"the last sections (## …) are {wanted}, not {headings[-2:]}"
+
+
+@rule("lesson")
+def evidence_is_folded(notebook):
+    """Below its heading only headings and folds; code is tagged; the sources are in it."""
+    cells = notebook.evidence
+    if not cells:
+        if re.search(rf"^## {EVIDENCE}", notebook.text, re.M):
+            yield f"'## {EVIDENCE}' is the first line of a Markdown cell"
+        return
+    if not cells[0].metadata.get(COLLAPSED):
+        yield f"{cells[0].id}: it is open in JupyterLab: run python -m tools.notebooks"
+    for cell in cells:
+        if cell.cell_type == "code" and "hide-input" not in cell.tags:
+            yield f"{cell.id}: code in the section {EVIDENCE}: tag it hide-input"
+        elif cell.cell_type == "markdown":
+            outside = re.sub(r"^#+ .*$", "", outside_folds(cell.source), flags=re.M).split()
+            if outside:
+                yield f"{cell.id}: {' '.join(outside[:6])!r} is open: put it into <details>"
+    if not any(re.search(r"^### Sources$", cell.source, re.M) for cell in cells):
+        yield f"{cells[0].id}: the section {EVIDENCE} has no heading ### Sources"
 
 
 def exercises(notebook):

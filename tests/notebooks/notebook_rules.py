@@ -16,7 +16,7 @@ from PIL import Image
 
 from normcourse.figures.fingerprint import MOST_CHARACTERS
 from normcourse.figures.output import MIN_ALT
-from normcourse.lesson import Notebook
+from normcourse.lesson import COLLAPSED, Notebook
 
 TAGS = {
     "raises-exception",
@@ -94,6 +94,8 @@ def metadata(notebook):
         yield "kernelspec or language_info: run make notebooks, which writes the one we use"
     for cell in notebook.cells:
         allowed = {"tags", "output_made_from"} if "nbval-ignore-output" in cell.tags else {"tags"}
+        if cell in notebook.evidence[:1]:
+            allowed.add(COLLAPSED)
         if extra := set(cell.metadata) - allowed:
             yield f"{cell.id}: metadata {sorted(extra)}: run make notebooks, which cleans it"
 
