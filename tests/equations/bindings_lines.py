@@ -26,6 +26,14 @@ SMALL = 1e-3  # what is small beside 1: a step whose square is left out, or its 
 NOT_EVALUATED = {}
 # Within lines: what a letter is set to, where one would take it for a statement.
 SETTINGS = {
+    "00 from-the-articles": {
+        r"\mathrm{Var}(y) = n\, \mathrm{Var}(W)\, \mathrm{Var}(x)": "as the articles have it",
+    },
+    "00a variance-xavier": {
+        r"n_{\mathrm{in}}\, v = 1": "what forward asks of the variance v",
+        r"n_{\mathrm{out}}\, v = 1": "what backward asks of it",
+    },
+    "06 ex2": {r"dc/d\log c = c": "a derivative as one name"},
     "05 derive-solution": {
         r"y = \sqrt{D}": "a constant solution, or the place of one",
         r"y = -\sqrt{D}": "a constant solution, or the place of one",
@@ -549,10 +557,16 @@ def holm(draw):
     return {"u": 3, "k": 8}
 
 
+@lines("05a clip-derive")
+def clipped_logit(draw):
+    tau, m = positive(draw, 2)
+    return {"tau": tau, "m": m}
+
+
 @lines("07a start-why")
 def start_of_a_call(draw):
     start, b, w = positive(draw, 3)
-    return {"t_start": start, "B": b, "W": w}
+    return {"t_start": start, "B": b, "W": w, "t": start + b / w}
 
 
 # Curves

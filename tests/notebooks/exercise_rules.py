@@ -13,29 +13,25 @@ from normcourse.lesson import Notebook
 from tests.notebooks.exercises import checks_of
 from tests.notebooks.notebook_rules import rule
 from tests.notebooks.prose_rules import (
-    ANY_NUMBER,
+    ARITHMETIC,
     BLOCKS,
+    FORMULA,
     NO_RESULT,
-    PART,
-    WORD,
-    has,
+    RELATION,
     linked,
     literals,
-    numbers_of,
+    prose,
     shown,
-    stated,
 )
+from tests.notebooks.stated_numbers import DIGITS, Stated, numbers_of, stated
 
 # signs that only set a text: $h = \mathrm{x}$ and *h = \mathrm{x}* are h = \mathrm{x}
 SETTING = re.compile(r"[$*`]|\\[,;!]|\\(?:big|Big)[lr]?(?![a-z])")
 SOLUTION = re.compile(
     r"^(?:\*\*|## )(\d+\. .+?)(?:\.?\*\*|$)", re.M
 )  # **1. Title.** or ## 1. Title
-FORMULA = re.compile(r"\$([^$]+)\$")
-RELATION = re.compile(r"[=<>]|\\(?:approx|leq|geq|neq)(?![a-z])")
-ARITHMETIC = re.compile(r"\\(?:frac|sqrt|cdot|,)(?![a-z])|[\s\d.,()+/{}^-]")
 NO_NUMBER = re.compile(r"\]\([^)]*\)|\d[\d-]*_\w+")  # targets of links, names of files
-NOT = r"\b(?:no|not|nor|neither|nothing|without)\b[^.;:]*\b"
+NOT = r"(?:\b(?:no|not|nor|neither|nothing|never|without|avoid)\b|n['’]t\b)[^.;:]*\b"
 FORBIDDEN = {  # what a check forbids: the words in which a page does; another mean is "finished"
     "autograd": NOT + "autograd",
     "finished": NOT + "(?:finished|normlib|library call)",
@@ -54,36 +50,48 @@ def exercises_stated(notebook):
             yield each.cell, plain(each.statement), plain(each.hints), checks[each.number]
 
 
-def place(check) -> str:
+def place_of(check) -> str:
     return f"{check.__module__.replace('.', '/')}.py: {check.__name__}"
 
 
 @rule("lesson")
 def numbers_of_an_exercise(notebook):
-    """Each number of an exercise's text is stated by its check.
+    """The numbers of an exercise's text are those of its check, in any words.
 
-    What the check states stands in the text, or in a hint.
+    The numbers of one part of `says` follow each other in the text, or in a hint: (2, 5) is not
+    (5, 2), and `at most 10` not `at least 10`.
     """
     for cell, text, hints, check in exercises_stated(notebook):
-        for part in map(plain, check.says):
-            stated = re.compile(rf"(?<![\w.]){re.escape(part)}(?!\w|\.\d)")
-            if not stated.search(text + " " + hints):
+        there = numbers(text)
+        helped = numbers(hints)
+        parts = [part for part in map(plain, check.says) if numbers(part)]
+        for part in sorted(parts, key=lambda part: -len(numbers(part))):
+            if not any(take(numbers(part), place) for place in (there, helped)):
                 yield (
-                    f"{cell.id}: {place(check)} says {shorten(part, 90)!r}, the text does not: "
-                    "write it into the text, or mend the check"
+                    f"{cell.id}: {place_of(check)} says {shorten(part, 90)!r}, the text does not: "
+                    "write its numbers into the text, or correct the check"
                 )
-            text = stated.sub(" ", text)
-        text = NO_RESULT.sub(" ", NO_NUMBER.sub(" ", text))
-        for number in (*ANY_NUMBER.finditer(text), *PART.finditer(text), *WORD.finditer(text)):
-            yield (
-                f"{cell.id}: {number[0]!r} in {around(text, number)!r} is not stated by "
-                f"{place(check)}: write the words round it into @exercise(…), "
-                "made from the constant that the check uses"
-            )
+        known = [number for part in parts for number in numbers(part)]
+        for number in there:
+            if not any(map(number.agrees, known)):
+                yield (
+                    f"{cell.id}: {number.text!r} is not stated by {place_of(check)}: "
+                    "write the words around it into @exercise(…), "
+                    "made from the constant that the check uses"
+                )
 
 
-def around(text: str, found) -> str:
-    return text[max(0, found.start() - 25) : found.end() + 15].strip()
+def numbers(text: str) -> list[Stated]:
+    return list(stated(NO_RESULT.sub(" ", NO_NUMBER.sub(" ", text))))
+
+
+def take(part: list[Stated], there: list[Stated]) -> bool:
+    """Take these numbers, one behind the other, out of those that are there."""
+    for start in range(len(there) - len(part) + 1):
+        if all(map(Stated.agrees, part, there[start:])):
+            del there[start : start + len(part)]
+            return True
+    return False
 
 
 def forbidden_by(check) -> set[str]:
@@ -105,12 +113,12 @@ def means_of_an_exercise(notebook):
         by_text = {name for name, words in FORBIDDEN.items() if re.search(words, text, re.I)}
         for name in sorted(by_check - by_text):
             yield (
-                f"{cell.id}: {place(check)} forbids {name}, the text does not: "
+                f"{cell.id}: {place_of(check)} forbids {name}, the text does not: "
                 f"write it in words that match {FORBIDDEN[name]!r}"
             )
         for name in sorted(by_text - by_check):
             yield (
-                f"{cell.id}: the text forbids {name}, {place(check)} does not: "
+                f"{cell.id}: the text forbids {name}, {place_of(check)} does not: "
                 "write forbid(student, …) into the check"
             )
 
@@ -158,7 +166,7 @@ def of_numbers(block: str) -> str:
     def opened(formula):
         if RELATION.search(formula[1]) or ARITHMETIC.sub("", formula[1]):
             return formula[0]
-        return " ".join(ANY_NUMBER.findall(formula[1]))
+        return " ".join(re.findall(DIGITS, formula[1]))
 
     return FORMULA.sub(opened, block)
 
@@ -169,18 +177,20 @@ def numbers_of_a_solution(notebook):
     lesson = lesson_of(notebook)
     checks = checks_of(lesson) if lesson else {}
     for cell in notebook.markdown:
-        number = re.match(r"ex(\d+)", cell.id)
-        if not number or int(number[1]) not in checks:
+        exercise = re.match(r"ex(\d+)", cell.id)
+        if not exercise or int(exercise[1]) not in checks:
             continue
-        own = [code for code in notebook.code if re.match(rf"{number[0]}(?!\d)", code.id)]
-        known = set().union({0.0}, *map(shown, own), *(literals(code.source) for code in own))
-        known |= numbers_of(" ".join(checks[int(number[1])].says))
+        own = [code for code in notebook.code if re.match(rf"{exercise[0]}(?!\d)", code.id)]
+        seen = set().union(*map(shown, own))
+        exact = set().union({0.0}, *(literals(code.source) for code in own))
+        exact |= numbers_of(" ".join(checks[int(exercise[1])].says))
         tried = [formula for formula in FORMULA.findall(cell.source) if RELATION.search(formula)]
-        known |= numbers_of(" ".join(tried))  # formula_rules.py evaluates them
+        exact |= numbers_of(" ".join(tried))  # formula_rules.py evaluates them
         for block in BLOCKS.split(SOLUTION.sub("", cell.source)):
-            for text, value, word, _ in stated(of_numbers(block)):
-                if not has(value, word, known | linked(block)):
+            for number in stated(prose(of_numbers(block))):
+                if not number.is_backed_by(seen | linked(block), exact):
                     yield (
-                        f"{cell.id}: {text!r} is in no code, output or formula of this solution, "
-                        "and not stated by its check: compute it there, or write it as a formula"
+                        f"{cell.id}: {number.text!r} is in no code, output or formula of this "
+                        "solution, and not stated by its check: compute it there, or write it as a "
+                        "formula"
                     )

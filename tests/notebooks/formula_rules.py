@@ -5,7 +5,8 @@ with the numbers of tests/equations/bindings_lines.py.
 
 Every displayed line without a tag is evaluated at two random points, and both sides of each `=`,
 `\leq`, `\approx` are compared; so is a formula in a line of text, if its letters are bound. A
-complaint names the cell, the line, the two sides and their values. A line that ends in
+complaint names the cell, the line, the two sides and their values. Within a fold, where derivations
+and hints are, a formula of a line is held to the same. A line that ends in
 `\text{(wrong)}` has to be wrong. A formula with one side cannot be tried: in a derivation a longer
 sum says what it equals, `$(x_{j} - \mu)^{2} = x_{j}^{2} - 2 \mu x_{j} + \mu^{2}$`. A formula whose
 letters are not bound, with the left side of a tagged equation of the lesson, repeats or equals its
@@ -23,6 +24,7 @@ from tests.notebooks.notebook_rules import rule
 
 EQUATIONS = Path(__file__).parents[2] / "notebooks" / "reference" / "equations.md"
 BINDINGS = "tests/equations/bindings_lines.py"
+FOLD = re.compile(r"<details>.*?</details>", re.S)
 SIGNS_ENOUGH = 6  # letters, numbers and signs of a sum that has to say what it equals
 
 
@@ -77,7 +79,8 @@ def displayed_lines(notebook):
 def formulas_in_a_line(notebook):
     """A formula in a line is arithmetic that holds, or holds for the letters of its cell.
 
-    Where they are not bound, it repeats the tagged one with its left side.
+    In a fold they are bound, unless it only says what a letter is; elsewhere, where they are not
+    bound, it repeats the tagged one with its left side.
     """
     from tests.equations import bindings_lines, lines
 
@@ -97,11 +100,29 @@ def formulas_in_a_line(notebook):
                     f"{cell.id}: ${formula.source}$ {verdict.wrong}: mend it, "
                     f"or what {BINDINGS} binds there"
                 )
+            elif not verdict.known and folded(cell, formula) and states(verdict.relation):
+                missing = lines.missing(where, formula, verdict.relation)
+                yield (
+                    f"{cell.id}: nobody evaluates ${formula.source}$, because {missing} is bound "
+                    f'to no number there: add @lines("{where}") to a binding in {BINDINGS} that '
+                    "has it, or name the formula in SETTINGS, with the reason"
+                )
             elif not verdict.known and (tag := differs(verdict.relation, stated)):
                 yield (
                     f"{cell.id}: ${formula.source}$ is not what {tag} says: copy the right side "
                     "from equations.md, or name another quantity on the left"
                 )
+
+
+def folded(cell, formula) -> bool:
+    return any(formula.source in " ".join(fold.split()) for fold in FOLD.findall(cell.source))
+
+
+def states(relation) -> bool:
+    """Whether a relation says more than what a letter is: B = 2 u is a name, q + 2k = 1 is not."""
+    from tests.equations import lines
+
+    return not lines.is_setting(relation) and not any(map(lines.SYMBOL.fullmatch, sides(relation)))
 
 
 @rule("lesson", "solutions")

@@ -13,8 +13,6 @@ from tests.notebooks import (  # noqa: F401  register their rules
     prose_rules,
     reading_rules,
     reported_rules,
-    symbol_rules,
-    title_rules,
 )
 from tests.notebooks.notebook_rules import RULES, parsed, rule
 

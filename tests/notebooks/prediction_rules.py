@@ -9,10 +9,9 @@ import re
 
 from normcourse.lesson import ANSWER, EXERCISE, QUESTION, outside_folds
 from tests.notebooks.notebook_rules import rule
-from tests.notebooks.prose_rules import ANY_NUMBER
+from tests.notebooks.stated_numbers import stated
 
 GUESS = re.compile(r"my_\w+|all_learn_\w+")
-LEANS = re.compile(r"(?:So|That|This|These|Thus|Hence|Therefore|Because|Why)\b")
 NEXT = re.compile(rf"^#+ |{EXERCISE.pattern}", re.M)  # a section or an exercise
 HEADING = re.compile(r"^#+ ", re.M)
 
@@ -44,18 +43,18 @@ def answers_are_out_of_sight(notebook):
     """
     for prediction in notebook.predictions:
         cells = prediction.cells
-        told = {number for cell in cells for number in numbers(printed(cell))}
-        told -= {number for cell in in_sight(notebook, cells) for number in numbers(cell.source)}
+        told = set().union(*(numbers(printed(cell)) for cell in cells))
+        told = told.difference(*(numbers(cell.source) for cell in in_sight(notebook, cells)))
         for cell in notebook.cells[prediction.end :]:
             if cell.cell_type == "code":
                 if "hide-input" not in cell.tags:
                     break
-                told -= set(numbers(printed(cell)))
+                told -= numbers(printed(cell))
                 continue
             words, *others = NEXT.split(outside_folds(cell.source), maxsplit=1)
-            for number in sorted(told & set(numbers(words))):
+            for number in sorted(told & numbers(words)):
                 yield (
-                    f"{cell.id}: {number} is what {cells[0].id} shows, in sight of the guess: "
+                    f"{cell.id}: {number:g} is what {cells[0].id} shows, in sight of the guess: "
                     f"move the sentence to predict-{prediction.number}-read"
                 )
             if others:
@@ -72,20 +71,9 @@ def printed(cell) -> str:
     return "\n".join(text for output in cell.outputs for text in output.texts)
 
 
-def numbers(text: str) -> list[str]:
-    """Those of two digits or more: a 2 may be anything."""
-    found = (match[0].replace(",", "") for match in ANY_NUMBER.finditer(text))
-    return [number for number in found if len(re.sub(r"\D", "", number)) > 1]
-
-
-@rule("lesson")
-def words_behind_a_fold_stand_alone(notebook):
-    """They do not go on from what is folded: "So …", "Why does it?" tell what came out."""
-    for end in (prediction.end for prediction in notebook.predictions):
-        for cell in notebook.cells[end : end + 1]:
-            if cell.cell_type == "markdown" and LEANS.match(cell.source):
-                start = cell.source[:30]
-                yield f"{cell.id}: {start!r} goes on from a fold: move it in, or begin anew"
+def numbers(text: str) -> set[float]:
+    """Those in digits, of two or more: a 2 may be anything."""
+    return {number.value for number in stated(text) if not number.word and not number.small}
 
 
 @rule("lesson")

@@ -1,47 +1,39 @@
-"""What a reading of results says stands in the outputs that it reads, in the row that it names.
+"""What a reading of results says is in the outputs that it reads, in the row that it names.
 
 A reading is a cell `…-read` or a paragraph that begins with **Measured here**. It reads the outputs
 since the last reading.
 
 It states only numbers, of one digit and in words as well, that its section has shown above it. A
-decimal or a percentage stands in an output since the last reading, in the row that the sentence
-names, by a word or a count (`Behind layer 30 it is 0.16`). A figure shows the numbers in its alt
-text. Write results as digits: `3 of 5 seeds`. What is not read off a result goes into another
-paragraph. test_reading_rules.py has sentences that pass and sentences that do not.
+decimal or a percentage is in an output since the last reading, in the row that the sentence names,
+by a word or a count (`After layer 30 it is 0.16`). A figure shows the numbers in its alt text.
+What is not read off a result goes into another paragraph. test_reading_rules.py has sentences that
+pass and sentences that do not.
 """
 
 import ast
 import re
 from collections import Counter
 from dataclasses import dataclass
+from itertools import product
 
 from tests.notebooks.notebook_rules import parsed, rule
 from tests.notebooks.prose_rules import (
-    ANY_NUMBER,
     BLOCKS,
     MEASURED,
     NO_MEASUREMENT,
-    WORDS,
     blocks,
-    has,
     linked,
-    numbers_of,
+    literals,
+    prose,
     shown,
-    stated,
-    strict,
-    value_of,
 )
+from tests.notebooks.stated_numbers import COUNTED, DIGITS, count_of, numbers_of, stated, value_of
 
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
 CLAUSE = re.compile(r"(?<=[.!?:;,])\s+|\b(?:and|but|or)\b")
 LETTERS = re.compile(r"[A-Za-z][A-Za-z']{3,}|[A-Z][A-Za-z]*[A-Z]")  # layers, LN, DyT
 MEASURE = re.compile(r"\d\.\d|%")  # a number that is measured, and no count or label
-LABEL = re.compile(rf"\s*[a-z]*\s*({ANY_NUMBER.pattern})")
-RUNS = re.compile(  # five other random starts
-    r"\b(\d+|" + "|".join(WORDS) + r")(?:\s+(?:other|random|different))*\s+(?:start|seed|draw)s\b",
-    re.I,
-)
-LIKE_RUNS = re.compile(r"\b(\d+|" + "|".join(WORDS) + r")\s+(?:net|network|run)s\b", re.I)
+LABEL = re.compile(rf"\s*[a-z]*\s*({DIGITS})")
 
 
 @dataclass
@@ -76,91 +68,80 @@ def is_reading(cell, block: str) -> bool:
     return cell.id.endswith(("-read", "-reading")) or bool(MEASURED.match(block))
 
 
+def readings_of(notebook):
+    """(cell, block, code cells since the last reading, those of its section) of each reading."""
+    section, unread, was_read = [], [], True
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            if shown(cell) and was_read:
+                unread, was_read = [], False
+            section.append(cell)
+            unread.append(cell)
+            continue
+        for block in BLOCKS.split(cell.source):
+            if re.match(r"\s*## ", block):
+                section = []
+            if is_reading(cell, block):
+                yield cell, block, unread, section
+        was_read = was_read or cell.id.endswith(("-read", "-reading"))
+
+
 @rule("lesson")
 def readings(notebook):
     """What a reading says, in digits or words, has been shown before.
 
     A count was shown in its section, a measured number since the last reading.
     """
-    if not strict(notebook):
-        return
-    section = set()
-    unread = set()
-    was_read = True
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            if shown(cell) and was_read:
-                unread = set()
-                was_read = False
-            section |= shown(cell)
-            unread |= shown(cell)
-            continue
-        for block in BLOCKS.split(cell.source):
-            if re.match(r"\s*## ", block):
-                section = set()
-            if not is_reading(cell, block):
+    for cell, block, unread, section in readings_of(notebook):
+        for number in stated(prose(COUNTED.sub(" ", block))):
+            measured = MEASURE.search(number.text)
+            if "/" in number.text:  # it is derived, not read
                 continue
-            for text, value, word, _ in stated(block):
-                near = unread if MEASURE.search(text) else section
-                if not has(value, word, near | linked(block)):
-                    yield (
-                        f"{cell.id}: {text!r}, read from a result, is in no output "
-                        f"{'since the last reading' if near is unread else 'of its section'}: "
-                        "print it or put it into the figure's alt text, "
-                        "or move what is no result elsewhere"
-                    )
-        was_read = was_read or cell.id.endswith(("-read", "-reading"))
+            near = linked(block).union(*map(shown, unread if measured else section))
+            if not number.is_backed_by(near):
+                yield (
+                    f"{cell.id}: {number.text!r}, read from a result, is in no output "
+                    f"{'since the last reading' if measured else 'of its section'}: "
+                    "print it or put it into the figure's alt text, "
+                    "or move what is no result elsewhere"
+                )
 
 
 @rule("lesson")
 def rows_of_a_reading(notebook):
-    """A measured number in a reading stands in the row that its sentence names."""
-    if not strict(notebook):
-        return
-    outputs = []
-    was_read = True
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            if shown(cell) and was_read:
-                outputs = []
-                was_read = False
-            outputs += filter(None, map(rows_of, cell.outputs))
-            continue
-        for block in BLOCKS.split(cell.source):
-            if is_reading(cell, block):
-                for text in misplaced(block, outputs):
-                    yield (
-                        f"{cell.id}: {text!r} stands in another row of the output than the one "
-                        "that its sentence names: read it off again, or name its row"
-                    )
-        was_read = was_read or cell.id.endswith(("-read", "-reading"))
+    """A measured number in a reading is in the row that its sentence names."""
+    for cell, block, unread, _ in readings_of(notebook):
+        outputs = [rows for code in unread for rows in map(rows_of, code.outputs) if rows]
+        for text in misplaced(block, outputs):
+            yield (
+                f"{cell.id}: {text!r} is in another row of the output than the one "
+                "that its sentence names: read it off again, or name its row"
+            )
 
 
 def misplaced(block: str, outputs: list[list[Row]]):
     """The measured numbers of a block that their clause and their sentence place in other rows."""
     for sentence in SENTENCE.split(block):
         for clause in CLAUSE.split(sentence):
-            for text, value, word, _ in stated(clause):
-                if not MEASURE.search(text) or has(value, word, linked(block)):
+            for number in stated(prose(clause)):
+                if not MEASURE.search(number.text) or number.is_backed_by(linked(block)):
                     continue
-                if elsewhere(value, word, clause, outputs) and elsewhere(
-                    value, word, sentence, outputs
-                ):
-                    yield text
+                if all(elsewhere(number, text, outputs) for text in (clause, sentence)):
+                    yield number.text
 
 
-def elsewhere(value: float, word: bool, text: str, outputs: list[list[Row]]) -> bool:
-    """Whether each output with the value has rows that the text names, and it is in none of them.
+def elsewhere(number, text: str, outputs: list[list[Row]]) -> bool:
+    """Whether each output with the number has rows that the text names, and it is in none of them.
 
-    A row is named by a word or a count that stands in the text and not in all rows.
+    A row is named by a word or a count that is in the text and not in all rows.
     """
-    found = [rows for rows in outputs if any(has(value, word, row.numbers) for row in rows)]
-    counts = {n for said, n, *_ in stated(text) if not MEASURE.search(said)}
+    found = [rows for rows in outputs if any(number.is_backed_by(row.numbers) for row in rows)]
+    counts = {each.value for each in stated(prose(text)) if not MEASURE.search(each.text)}
     said = words(NO_MEASUREMENT.sub(" ", text))
     return bool(found) and all(
-        not any(row.label == value for row in rows)
+        not any(row.label == number.value for row in rows)
         and (named := named_rows(rows, said, counts))
-        and not any(has(value, word, row.numbers) for row in named)
+        and not any(number.is_backed_by(row.numbers) for row in named)
         for rows in found
     )
 
@@ -173,41 +154,46 @@ def named_rows(rows: list[Row], said: set[str], counts: set[float]) -> list[Row]
 
 
 @rule("lesson")
-def runs_counted(notebook):
-    """How many starts, seeds or draws the text states is what the code runs or an output counts."""
-    if not strict(notebook):
-        return
-    counted = set().union(*map(runs_of, notebook.code))
+def things_counted(notebook):
+    """How many seeds, nets or layers the text states is what the code runs or an output counts."""
+    runs = set().union(*map(named_counts, notebook.code), *map(lengths, notebook.code))
+    things = runs.union(*map(shown, notebook.code), *(literals(c.source) for c in notebook.code))
+    things = things.union(*map(products, notebook.code))
     for cell, block in blocks(notebook):
-        for found in RUNS.finditer(NO_MEASUREMENT.sub(" ", block)):
-            number = count_of(found[1])
-            if number > 2 and number not in counted:
+        for found in COUNTED.finditer(NO_MEASUREMENT.sub(" ", block)):
+            known = runs if found["run"] else things | linked(block)
+            number = count_of(found)
+            if number > 1 and number not in known:
                 yield (
                     f"{cell.id}: {found[0]!r}, but the code and the outputs of this lesson count "
-                    f"{sorted(counted)}: mend the number, or print how many there are"
+                    f"{sorted(runs)}: correct the number, or print how many there are"
                 )
 
 
-def count_of(text: str) -> int:
-    return int(WORDS.get(text.lower(), 0) or text)
-
-
-def runs_of(cell) -> set[int]:
-    """The numbers of starts, nets or seeds that a code cell names, prints, or loops over."""
+def named_counts(cell) -> set[int]:
+    """What a code cell or its outputs call 20 seeds, and SEEDS = 20."""
     shown_here = [text for output in cell.outputs for text in (*output.texts, output.alt)]
-    named = [found for text in (cell.source, *shown_here) for found in RUNS.findall(text)]
-    named += [found for text in (cell.source, *shown_here) for found in LIKE_RUNS.findall(text)]
-    found = set(map(count_of, named))
+    found = {count_of(named) for t in (cell.source, *shown_here) for named in COUNTED.finditer(t)}
+    nodes = ast.walk(parsed(cell))
+    return found | {n.value.value for n in nodes if isinstance(n, ast.Assign) and is_whole(n.value)}
+
+
+def lengths(cell) -> set[int]:
+    """How many things the tuples, lists and ranges have that a code cell loops over, perhaps."""
+    found = set()
     for node in ast.walk(parsed(cell)):
-        if isinstance(node, ast.Tuple | ast.List) and all(map(is_whole, node.elts)):
+        if isinstance(node, ast.Tuple | ast.List):
             found.add(len(node.elts))
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "range":
-            if all(map(is_whole, node.args)):
-                found.add(len(range(*(argument.value for argument in node.args))))
-        elif isinstance(node, ast.Assign) and is_whole(node.value):  # SEEDS = 20
-            found.add(node.value.value)
+            values = [argument.value for argument in node.args if is_whole(argument)]
+            found |= {len(range(*values))} if len(values) == len(node.args) else set()
     return found
 
 
+def products(cell) -> set[int]:
+    """35 networks are trained in a loop over 7 depths within one over 5 seeds."""
+    return {one * other for one, other in product(lengths(cell), repeat=2)}
+
+
 def is_whole(node) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, int)
+    return isinstance(node, ast.Constant) and type(node.value) is int

@@ -15,7 +15,6 @@ from tests.notebooks import (
     prose_rules,
     reading_rules,
     reported_rules,
-    title_rules,
 )
 from tests.notebooks.lesson_rules import RULES, complaints
 
@@ -50,8 +49,8 @@ def lesson():
     cells = [
         text(
             "title",
-            "# Toy\n[Below](#10.-Sources) and [here](#toy). Falls by 0.125 to 0.25; reported: "
-            "9.99.\n\nSection 3.1, arXiv:1607.06450, `2.5`, $3.5$.",
+            "# Toy\n[Below](#10.-Sources) and [here](#toy). Falls by 0.125, about 0.13.\n\n"
+            "Section 3.1, arXiv:1607.06450, `2.5`, $x = 3.5$.",
         ),
         new_code_cell("import torch\ntorch.set_default_dtype(torch.float64)", id="imports"),
         new_code_cell(DRAW, id="draw"),
@@ -122,6 +121,10 @@ ASKED = new_code_cell("my_guess = None", id="predict-01")
 READ = text("predict-01-read", "It is 8.25.")
 
 
+FOLDED = "<details><summary><b>Claims</b></summary>\n\nIt fell by 0.125.\n\n</details>"
+SOURCES = FOLDED.replace("It fell by 0.125", "### Sources\n\n- 99 papers")
+
+
 def answered(source="print(8 + 0.25, my_guess)"):
     return new_code_cell(source, id="predict-01-answer", outputs=[prints("8.25 None\n")])
 
@@ -134,6 +137,22 @@ def behind(*cells):
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
         for count, cell in enumerate(code, 1):
             cell.execution_count = count
+
+    return change
+
+
+def evidence(heading="## Evidence", words=FOLDED, sources=SOURCES, collapsed=True, tagged=True):
+    """The form of a rewritten lesson: the section Evidence in the place of Sources."""
+
+    def change(notebook, cells):
+        drawn = new_code_cell("figures.show(figure, alt=alt)", id="evidence-figure")
+        drawn.outputs = [picture(alt="A line of dots that goes up from 1 to 2 over the seeds.")]
+        drawn.metadata.update({"tags": ["hide-input"]} if tagged else {})
+        first = text("evidence", heading)
+        first.metadata.update({"jp-MarkdownHeadingCollapsed": True} if collapsed else {})
+        cells["title"].source = cells["title"].source.replace("#10.-Sources", "#toy")
+        notebook.cells[-1:] = [first, text("sure", words), drawn, text("sources", sources)]
+        drawn.execution_count = sum(cell.cell_type == "code" for cell in notebook.cells)
 
     return change
 
@@ -201,6 +220,16 @@ FAULTS = [  # (the rule, the fault)
     ("links", source("title", "[gone](09_toy.ipynb#gone) 0.125")),
     ("float64_first", source("imports", "import torch")),
     ("last_sections", add(text("after", "## More"))),
+    ("last_sections", evidence(sources=SOURCES.replace("\n\n</", "\n\n## More\n\n</"))),
+    (
+        "metadata",
+        lambda _, cells: cells["remember"].metadata.update({"jp-MarkdownHeadingCollapsed": True}),
+    ),
+    ("evidence_is_folded", evidence(collapsed=False)),
+    ("evidence_is_folded", evidence(tagged=False)),
+    ("evidence_is_folded", evidence(words=f"It fell.\n\n{FOLDED}")),
+    ("evidence_is_folded", evidence(sources=FOLDED)),
+    ("numbers_in_prose", evidence(words=FOLDED.replace("0.125", "0.375"))),
     ("exercises_with_checks", source("ex2", "**2. No minutes**")),
     ("exercises_with_checks", lambda _, cells: cells["ex2-stub"].update(id="try-this")),
     ("exercises_with_checks", source("ex1-check", "answer(1)")),
@@ -218,10 +247,6 @@ FAULTS = [  # (the rule, the fault)
     ("predictions_are_answered", behind(ASKED, answered(), text(READ.id, "Fine.\n\n### More"))),
     ("answers_are_out_of_sight", behind(ASKED, answered(), READ, text("words", "Is 8.25 much?"))),
     (
-        "words_behind_a_fold_stand_alone",
-        behind(ASKED, answered(), READ, text("words", "So it is.")),
-    ),
-    (
         "guesses_are_compared_with_what_was_computed",
         behind(ASKED, answered("print(abs(my_guess - 8.25))"), READ),
     ),
@@ -229,21 +254,16 @@ FAULTS = [  # (the rule, the fault)
         "guesses_are_compared_with_what_was_computed",
         behind(ASKED, answered("print(my_guess == (8.25, 2))"), READ),
     ),
-    ("measured_numbers", source("title", "Falls to 0.12.")),
-    (
-        "letters_have_one_meaning",
-        source("title", "Symbols: $c$ a channel; $d$ a row.\n\nSymbols: $c_{i}$ a constant."),
-    ),
-    (
-        "measured_numbers",
-        source("title", "Falls to 5.125, reported below.\n\nOr to 7.25.\n- or 6.75"),
-    ),
 ]
 IDS = [f"{number}-{rule}" for number, (rule, _) in enumerate(FAULTS)]
 
 
 def test_a_sound_lesson_keeps_every_rule(tmp_path):
     assert verdicts(tmp_path) == set()
+
+
+def test_a_lesson_may_end_with_evidence(tmp_path):
+    assert verdicts(tmp_path, evidence()) == set()
 
 
 @pytest.mark.parametrize(("rule", "fault"), FAULTS, ids=IDS)
@@ -291,13 +311,11 @@ def test_every_rule_is_seen_to_complain():
         prose_rules,
         reading_rules,
         reported_rules,
-        title_rules,
     )
     homes = {rules.__name__ for rules in modules}
-    strict = {name for name, (_, check) in RULES.items() if check.__module__ in homes}
-    elsewhere = strict - {"measured_numbers"}  # in the tests of their modules
+    elsewhere = {name for name, (_, check) in RULES.items() if check.__module__ in homes}
     of_solutions = {"solved", "solutions_are_tagged"}
-    assert {rule for rule, _ in FAULTS} | of_solutions == set(RULES) - elsewhere
+    assert {rule for rule, _ in FAULTS} | of_solutions >= set(RULES) - elsewhere
 
 
 @pytest.mark.parametrize(
