@@ -1,7 +1,7 @@
 """What a failing test tells: where, what is wrong there, what to edit, which command renews it."""
 
 from collections.abc import Iterable
-from itertools import takewhile, zip_longest
+from itertools import groupby, takewhile, zip_longest
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,8 @@ RENEW = "make pages"
 
 def said(where: str | Path, what: str, *, edit: str = "", run: str = "") -> str:
     """The message; `run` is a command, such as make pages."""
-    place = where.relative_to(ROOT).as_posix() if isinstance(where, Path) else where
+    inside = isinstance(where, Path) and where.is_relative_to(ROOT)
+    place = where.relative_to(ROOT).as_posix() if inside else str(where)
     steps = []
     if edit:
         steps.append(f"Edit {edit}.")
@@ -35,6 +36,12 @@ def fail_if_any(faults: Iterable[str]) -> None:
         pytest.fail("\n".join(found), pytrace=False)
 
 
+def in_any_order(text: str) -> list[list[str]]:
+    """The lines of a page; the rows of a table are sorted."""
+    groups = groupby(text.splitlines(), key=lambda line: line.startswith("| "))
+    return [sorted(lines) if rows else list(lines) for rows, lines in groups]
+
+
 def same_as_made(path: Path, made: str | bytes) -> None:
     """Fail, with the first line that differs, unless the file is what `make pages` makes."""
     if not path.is_file():
@@ -42,6 +49,8 @@ def same_as_made(path: Path, made: str | bytes) -> None:
     if isinstance(made, bytes):
         if path.read_bytes() != made:
             fail(path, "it is another picture than the lesson's", run=RENEW)
+        return
+    if in_any_order(path.read_text("utf-8")) == in_any_order(made):
         return
     lines = zip_longest(path.read_text("utf-8").splitlines(), made.splitlines(), fillvalue=END)
     for number, (there, wanted) in enumerate(lines, 1):

@@ -12,6 +12,14 @@ def test_it_is_what_make_pages_makes(maker):
         same_as_made(path, content)
 
 
+def test_only_the_order_of_rows_is_free(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("| a |\n| b |\n\nFirst.\nSecond.\n", "utf-8")
+    same_as_made(page, "| b |\n| a |\n\nFirst.\nSecond.\n")
+    with pytest.raises(pytest.fail.Exception):
+        same_as_made(page, "| a |\n| b |\n\nSecond.\nFirst.\n")
+
+
 def test_no_page_is_left_that_nothing_makes():
     for path in pages.no_longer_made():
         fail(path, "no lesson links to it", run="make pages")

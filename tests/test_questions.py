@@ -7,12 +7,13 @@ import pytest
 from tools import reference
 
 PAGE = (reference.REFERENCE / "questions.md").read_text("utf-8")
-QUESTIONS = re.findall(r"^### (.+)\n\n(.+)\n\n→ (.+)$", PAGE, re.M)
+QUESTIONS = re.findall(r"^### (.+)\n\n((?:(?!#|→).*\n)+)→ (.+)$", PAGE, re.M)
 PLACE = re.compile(r"\[(\d\d[a-z]?) · ([^]]+)\]\(\.\./([^#)]+)#([^)]+)\)")
 
 
 def test_each_question_has_an_answer_and_a_place():
-    assert len(QUESTIONS) == PAGE.count("\n### ")
+    asked = re.findall(r"^### (.+)$", PAGE, re.M)
+    assert [question for question, *_ in QUESTIONS] == asked, "a question needs an answer and → …"
     assert all(PLACE.search(places) for _, _, places in QUESTIONS)
 
 

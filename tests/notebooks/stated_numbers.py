@@ -57,6 +57,7 @@ BOUND = re.compile(
     + r"|(?P<sign>[~≈]|\\approx))\s*(?:the |an? )?$",
     re.I,
 )
+LONGEST_BOUND = 25  # characters
 BEYOND = 0.25  # how far above `over 100` the number may be, as a part of it
 OF_THE_REST = 0.8  # and of what is left to all
 NEAR = 0.05, 0.1  # `about`: at least so near as the first; no farther than the second
@@ -147,7 +148,7 @@ def step_of(digits: str) -> float:
 def stated(text: str) -> Iterator[Stated]:
     """The numbers of a text in their order."""
     for found in STATED.finditer(text):
-        bound = BOUND.search(text, 0, found.start())
+        bound = BOUND.search(text[max(0, found.start() - LONGEST_BOUND) : found.start()])
         percent = PERCENT.match(text, found.end())
         kind = bound.lastgroup.replace("sign", "about") if bound else ""
         value, step, word, small = read(found)

@@ -17,8 +17,8 @@ TEXT = r"""Lesson 03 has 40 layers.
 
 **1. Five words in the heading** · difficulty ●○○○○ · 3 minutes
 
-A row has mean $2$, `x` of shape $(3, 4)$, and $y' = (y/a)^{4}$. From 0.7 on *three nets* will do
-(exercise 2 of lesson 04, see [part_2](07_cuda_timing.ipynb)). Use neither
+A row has mean $2$, `x` of shape $(3, 7)$, and $y' = (y/a)^{4}$. From 0.7 on *three nets* will do
+(exercise 2 of lesson 04, see [part_2](07_cuda_timing.ipynb)). Call it at most 10 times. Use neither
 autograd nor normlib.
 
 <details><summary>Hint</summary>
@@ -31,11 +31,12 @@ Begin with 9 rows of 1,000 numbers.
 @exercise(
     "Exercise 1",
     f"mean {MEAN}",
-    "shape (3, 4)",
+    "shape (3, 7)",
     "(y/a)^{4}",
     f"From {WANTED} on",
     "three nets",
     "rows of 1,000",
+    "at most 10 times",
 )
 def answer(student):
     forbid(student, "autograd", "rms_norm")
@@ -70,14 +71,31 @@ def test_a_text_that_says_what_its_check_says_is_accepted(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("there", "planted"),
     [
+        ("at most 10 times", "no more than ten times"),
+        ("A row has mean $2$, `x` of shape $(3, 7)$", "`x` has shape $(3, 7)$, and its mean is 2"),
+        ("three nets", "3 networks"),
+        ("Use neither\nautograd nor normlib.", "Don't use autograd or normlib."),
+    ],
+)
+def test_other_words_for_the_same_are_accepted(tmp_path, monkeypatch, there, planted):
+    assert there in TEXT
+    assert complaints(tmp_path, monkeypatch, TEXT.replace(there, planted)) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "planted"),
+    [
         ("mean $2$", "mean $4$"),
         ("mean $2$", "mean $2.5$"),
         ("mean $2$", "mean $12$"),
-        ("(3, 4)", "(3, 5)"),
+        ("(3, 7)", "(3, 8)"),
         ("^{4}", "^{3}"),
         ("0.7", "0.9"),
         ("0.7", "0.75"),
         ("three nets", "four nets"),
+        ("(3, 7)", "(7, 3)"),
+        ("at most 10", "at least 10"),
+        ("at most 10", "at most 11"),
         ("1,000", "100"),  # in a hint, and stated
         ("has mean", "has, say, 9 numbers, mean"),  # a number that the check does not know
         ("has mean", "has a quarter of the mean"),
