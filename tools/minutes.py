@@ -2,8 +2,9 @@
 
 150 words a minute, 10 lines of visible code a minute, half a minute for each figure and for each
 displayed formula, and the minutes that the exercises state. Folds (<details>) do not count, neither
-does a cell tagged hide-input. The answer of a prediction counts: on the web it is a fold, which
-every reader opens. A blank line of code does not count; a comment does, for it is read.
+do a cell tagged hide-input and the section Evidence. The answer of a prediction counts: on the web
+it is a fold, which every reader opens. A blank line of code does not count; a comment does, for it
+is read.
 
 A lesson's first cell says "**Time:** core 45 minutes, with the exercises 90" (one line). A test
 compares it with what is computed (10%, or 5 minutes); the README's table has the second number. The
@@ -52,11 +53,12 @@ class Counted:
 
 def count(lesson: Notebook) -> Counted:
     text = outside_folds(lesson.text)
-    visible = [cell for cell in lesson.code if "hide-input" not in cell.tags]
+    read = [cell for cell in lesson.code if cell not in lesson.evidence]
+    visible = [cell for cell in read if "hide-input" not in cell.tags]
     return Counted(
         words=words(text),
         lines=sum(bool(line.strip()) for cell in visible for line in cell.source.splitlines()),
-        figures=sum(output.has_picture for cell in lesson.code for output in cell.outputs),
+        figures=sum(output.has_picture for cell in read for output in cell.outputs),
         formulas=len(DISPLAYED.findall(text)),
         exercises=sum(exercise.minutes for exercise in lesson.exercises),
     )

@@ -39,8 +39,7 @@ Wrong answers that several checks name, as tables {what the check says: what ear
 
 What a good check does:
 - State each part of the exercise's text that holds a number, made of the constants that the check
-  uses; a test compares both. What must not be forgotten in the text (`"change nothing in the
-  network"`) can stand there, too.
+  uses. A test compares the numbers with those of the text, whose words are free.
 - Choose inputs where a wrong formula cannot be right by chance: no square shape, no batch of one, a
   large eps, a gain that is not 1; more than one number of rows, seeds or steps, an odd one out in
   each place, a zero where the page says what comes out, names in another order than their costs.
@@ -106,9 +105,8 @@ def exercise(title: str, *says: str) -> Callable:
     The check prints and returns one line, whatever happens. A string that the probe returns is
     appended to the [ok] line.
 
-    says: the parts of the exercise's text that hold a number, or what must not be forgotten, made
-    from the constants that the check uses. A test finds each in the text, and no number beside
-    them.
+    says: the parts of the exercise's text that hold a number, made from the constants that the
+    check uses. A test finds the numbers of each in the text, and no others.
     """
 
     def make_check(probe: Callable) -> Callable:

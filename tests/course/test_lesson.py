@@ -53,6 +53,13 @@ def test_cells_by_name_with_their_text_in_one_piece():
         lesson.cell("titel")
 
 
+def test_evidence_goes_from_its_heading_to_the_end():
+    cells = [text("words", "## Evidence of this"), code("run", "## Evidence")]
+    assert notebook(*cells).evidence == []
+    lesson = notebook(*cells, text("sure", "## Evidence\n", "\n", "<details>"), code("more", ""))
+    assert [cell.id for cell in lesson.evidence] == ["sure", "more"]
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

@@ -46,6 +46,11 @@ def test_a_part_takes_its_time(tmp_path, part):
     assert counted.whole == counted.core + exercises
 
 
+def test_evidence_takes_no_time(tmp_path):
+    cells = [new_markdown_cell("## Evidence"), new_code_cell("", outputs=[picture()])]
+    assert minutes.count(lesson(tmp_path / "a.ipynb", *cells)).figures == 0
+
+
 @pytest.mark.parametrize(
     ("core", "whole", "right"), [(20, 20, True), (25, 25, True), (27, 20, False), (20, 9, False)]
 )

@@ -106,25 +106,24 @@ def literals(source: str) -> set[float]:
         ]
     except (tokenize.TokenError, SyntaxError):  # plain_python complains
         return set()
-    return ratios(source) | {
+    return {
         float(number.replace("_", ""))
         for number in found
         if re.fullmatch(r"[\d_.]+(e[-+]?\d+)?", number)
     }
 
 
-def ratios(text: str) -> set[float]:
-    r"""What 1/6, 1 / 6 and \frac{1}{6} come to."""
+def fractions(notebook) -> set[float]:
+    r"""What 1/6 and \frac{1}{6} come to in code, and in formulas that say what they equal."""
+    inline = [formula for formula in FORMULA.findall(notebook.text) if RELATION.search(formula)]
+    text = "  ".join([*(cell.source for cell in notebook.code), displayed(notebook.text), *inline])
     found = re.findall(r"(?<![\w.])(\d+) ?/ ?(\d+)|\\t?frac\{(\d+)\}\{(\d+)\}", text)
     pairs = [(above or top, below or bottom) for above, below, top, bottom in found]
     return {int(above) / int(below) for above, below in pairs if int(below)}
 
 
-def formulas(cell) -> set[float]:
-    """The numbers of displayed formulas, and the fractions in a line that says what they equal."""
-    text = "  ".join(re.findall(r"\$\$(.+?)\$\$", cell.source, re.S))
-    equations = [formula for formula in FORMULA.findall(cell.source) if RELATION.search(formula)]
-    return numbers_of(text).union(ratios(text), *map(ratios, equations))
+def displayed(text: str) -> str:
+    return "  ".join(re.findall(r"\$\$(.+?)\$\$", text, re.S))
 
 
 def said_by_check(notebook) -> dict:
@@ -163,12 +162,14 @@ def numbers_in_prose(notebook):
     """
     seen = set().union(*map(shown, notebook.code))
     exact = set().union(*(literals(cell.source) for cell in notebook.code))
-    exact = exact.union(*map(formulas, notebook.markdown))
+    exact |= numbers_of(displayed(notebook.text))
+    parts = fractions(notebook)
     said = said_by_check(notebook)
     for cell, block in blocks(notebook):
         near = seen | linked(block)
         for number in stated(prose(COUNTED.sub(" ", block))):
-            if not number.small and not number.is_backed_by(near, exact | said.get(cell.id, set())):
+            origins = (parts if "/" in number.text else exact) | said.get(cell.id, set())
+            if not number.small and not number.is_backed_by(near, origins):
                 yield (
                     f"{cell.id}: {number.text!r} is in no output, "
                     "code or displayed formula of this lesson, and rounds none: "
