@@ -198,6 +198,7 @@ FAULTS = {
     "value-in-words": ("/y = (", "/y == (", f"is not in what words shows: **[{TWO}]**"),
     "no-pattern": ("{value}`lines /second (\\d+ %)/`", "{value}`lines`", "a cell and a /pattern/"),
     "number": ("The rest.", "The rest is 43 %.", "43 stands in none of the slide's cells"),
+    "number-in-a-longer-one": ("The rest.", "The rest is 2.5.", "2.5 stands in none of the slide"),
     "number-in-notes": ("says 12.5", "says 12.6", "12.6 stands in none of the slide's cells"),
     "answer": (":answer: B", ":answer: D", "the answer is D, and the options are A, B, C"),
     "answer-nearest": (":answer: B", ":answer: A", "the answer is A, but lines shows option B"),

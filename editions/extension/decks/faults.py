@@ -104,9 +104,9 @@ def check_notes(section) -> None:
 def check_numbers(section, lesson) -> None:
     """A number of two digits or more in words or notes has to be one of the slide's cells."""
     cells = cells_of(section)
-    known = "".join(everything(lesson, cell) for cell in cells)
+    known = "\n".join(everything(lesson, cell) for cell in cells)
     for number in NUMBER.findall(NO_RESULT.sub(" ", words_of(section))):
-        if len(number) > 1 and number not in known:
+        if len(number) > 1 and not re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", known):
             log.warning(
                 "%s stands in none of the slide's cells %s", number, cells, location=section
             )
