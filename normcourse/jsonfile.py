@@ -76,7 +76,8 @@ def _typed(kind: Kind, value: object, where: str, name: str) -> object:
     if is_dataclass(kind):
         return parse(kind, value, f"its {name}")
     plain = get_origin(kind) if isinstance(kind, GenericAlias) else kind
-    if not isinstance(value, plain) or (isinstance(value, bool) and kind is not bool):
+    no_bool = bool not in (kind, *get_args(kind))
+    if not isinstance(value, plain) or (isinstance(value, bool) and no_bool):
         raise RecordError(f"{where} has {name} {_short(value)}, expected {_name(plain)}")
     if plain is kind:
         return value

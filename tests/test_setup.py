@@ -234,6 +234,9 @@ def test_the_run_after_a_failed_installation_starts_anew(clone, environment):
 
 @needs_shell
 def test_new_constraints_are_installed_in_place_and_nothing_is_installed_twice(clone, environment):
+    (clone / "normcourse").mkdir()
+    note = "def signals():\n    print(file=open('signals.log', 'a'))\n"
+    (clone / "normcourse" / "training.py").write_text(note)
     assert set_up(clone, PYTHON=sys.executable, TORCH_ARGS="--index-url 'a b'").returncode == 0
     assert (environment / "belongings").exists()
     log = (clone / "pip.log").read_text()
@@ -246,6 +249,7 @@ def test_new_constraints_are_installed_in_place_and_nothing_is_installed_twice(c
     # Also with no Python on the path, and with another environment active.
     assert set_up(clone, PATH="", VIRTUAL_ENV="/elsewhere").returncode == 0
     assert (clone / "pip.log").read_text() == log
+    assert (clone / "signals.log").read_text() == "\n"  # made once, before a lesson needs them
 
 
 @needs_shell

@@ -1,6 +1,7 @@
 """The grids that tools/experiments.py trains: settings alone, as their records store them."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from normcourse import training
 from normcourse.training.models import NORMED
@@ -48,6 +49,7 @@ TRANSFORMER = {"build": "transformer", "depth": 2, "width": 16, "heads": 2}
 RESIDUAL = {"build": "residual_mlp", "depth": 6, "width": 32, "placement": "pre"}
 PAIRS = {"steps": 600, "batch_size": 2, "optimizer": "sgd", "warmup": 0, "evaluate_every": 150}
 DIGITS = Sizes("digits", train=1000, validation=397, test=400)
+SIGNALS = Sizes("signals", train=3000, validation=1000, test=1000)
 
 
 def grid(
@@ -84,6 +86,13 @@ def grid(
         seeds=seeds,
         sweeps=found,
     )
+
+
+def signal_grid(nets: dict[str, dict], train: dict, **settings) -> Grid:
+    """A grid of nets for the signals; their test part is read by the final runs alone."""
+    named = grid([net["norm"] for net in nets.values()], {"build": "signal_cnn"}, train, **settings)
+    starts = {name: named.norms[net["norm"]] for name, net in nets.items()}
+    return replace(named, data=SIGNALS, norms=starts, nets=nets, test_once=True)
 
 
 def swept(phase: str, values: list[float]) -> Sweep:
@@ -502,4 +511,38 @@ GRIDS["decay_head"] = grid(
     rates=[1e-2],
     tuning_seeds=FIVE,
     seeds=[],
+)
+
+# Lesson 00: accuracy against depth on the signals. `he` has no norm and He's initialization
+BY_DEPTH = {
+    "steps": 600,
+    "batch_size": 64,
+    "optimizer": "adam",
+    "warmup": 30,
+    "decay_to_zero": True,
+    "evaluate_every": 150,
+    "dtype": "float32",
+}
+IN_DEPTH = {
+    "none": {"norm": "none"},
+    "he": {"norm": "none", "init": "he"},
+    "batch_norm": {"norm": "torch_batch_norm"},
+    "group_norm": {"norm": "torch_group_norm_1"},
+}
+
+
+def at_depths(depths: Iterable[int], *, plain: Iterable[str], residual: Iterable[str]) -> dict:
+    """Nets named kind_plain_depth and kind_residual_depth, with their settings."""
+    return {
+        f"{kind}_{place}_{depth}": IN_DEPTH[kind] | {"depth": depth, "residual": place != "plain"}
+        for place, kinds in (("plain", plain), ("residual", residual))
+        for kind in kinds
+        for depth in depths
+    }
+
+
+GRIDS["depth"] = signal_grid(
+    at_depths((2, 4, 8, 16), plain=IN_DEPTH, residual=IN_DEPTH),
+    BY_DEPTH,
+    rates=[1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1],
 )

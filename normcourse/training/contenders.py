@@ -127,8 +127,7 @@ _layer_norm = Contender("eps 1e-5", partial(layers.LayerNorm, eps=1e-5))
 _rms_rows = partial(layers.RMSNorm, eps=1e-5)
 _group_rows = partial(layers.GroupNorm, GROUPS)
 _group_norm = Contender(f"{GROUPS} groups, eps 1e-5", _group_rows, flat=True, images=_group_rows)
-_one_group = partial(layers.GroupNorm, 1)
-_group_norm_1 = Contender("1 group, eps 1e-5", _one_group, flat=True, images=_one_group)
+_one_group = partial(nn.GroupNorm, 1)
 _decays = partial(Contender, rows=_rms_rows)
 _dyt_1 = partial(_dyt, scale=1.0)
 _dyisru_1 = partial(_dyisru, scale=1.0)
@@ -160,7 +159,13 @@ CONTENDERS = {
         "eps 1e-5, gains stored as offsets from 1, and all decay", OffsetRMSNorm, decayed="gains"
     ),
     "group_norm": _group_norm,
-    "group_norm_1": _group_norm_1,
+    # torch's own layers, which take half as long: for thousands of steps
+    "torch_batch_norm": Contender(
+        "torch's, eps 1e-5", nn.BatchNorm1d, flat=True, images=nn.BatchNorm2d
+    ),
+    "torch_group_norm_1": Contender(
+        "torch's, 1 group, eps 1e-5", _one_group, flat=True, images=_one_group
+    ),
     "weight_norm": Contender("g = ||v||: the same function as none", weights=True),
     "skip_init": Contender("no norm, each branch times a number from 0", skip_init=True),
     "fixup": Contender("no norm, Fixup's branches", fixup=True),

@@ -97,7 +97,8 @@ def test_on_signals_batch_and_group_norm_see_the_points_and_the_others_the_chann
     wanted = {
         "batch_norm": F.batch_norm(x, None, None, training=True),
         "group_norm": F.group_norm(x, GROUPS),
-        "group_norm_1": F.group_norm(x, 1),
+        "torch_batch_norm": F.batch_norm(x, None, None, training=True),
+        "torch_group_norm_1": F.group_norm(x, 1),
         "layer_norm": F.layer_norm(x.movedim(1, -1), (8,)).movedim(-1, 1),
     }
     for name, y in wanted.items():
@@ -316,6 +317,43 @@ def test_a_sweep_changes_one_thing(data, monkeypatch):
     assert [len(list(model)) for model, _ in seen] == [13, 7, 7, 7]
     assert [how["batch_size"] for _, how in seen] == [16, 7, 16, 16]
     assert [model[1].alpha_init for model, _ in seen] == [0.5, 0.5, 0.2, 0.5]
+
+
+def test_a_net_is_trained_with_its_changes_and_tuning_does_not_look_at_the_test(data, monkeypatch):
+    seen = []
+
+    def train(model, data, **how):
+        seen.append(model)
+        return real(model, data, **how | {"steps": 1})
+
+    real = training.train
+    monkeypatch.setattr("normcourse.training.trials.train", train)
+    read = []
+    looked_at = trials.accuracy
+    monkeypatch.setattr(
+        trials, "accuracy", lambda net, x, y: read.append(x) or looked_at(net, x, y)
+    )
+    nets = {"deep": {"norm": "rms_norm", "depth": 5}}
+    grid = small_grid(norms={"deep": "eps 1e-5"}, nets=nets, test_once=True)
+    tuning = training.trial(grid, cell("deep", "tuning"), data)
+    assert tuning.test_right is None and not any(x is data.test_x for x in read)
+    final = training.trial(grid, cell("deep"), data)
+    assert final.test_right is not None and any(x is data.test_x for x in read)
+    for model in seen:
+        assert sum(isinstance(part, layers.RMSNorm) for part in model) == 5
+
+
+def test_signals_come_to_a_network_of_convolutions_as_images(monkeypatch):
+    points = draw(90, 40)
+    x, y = points.split(30), torch.arange(90) % 10
+    made = training.Data(x[0], y[:30], x[1], y[30:60], x[2], y[60:], shape=(1, 40))
+    monkeypatch.setitem(training.SOURCES, "signals", lambda: made)
+    grid = small_grid(
+        data=Sizes("signals", 30, 30, 30), model={"build": "signal_cnn", "depth": 2, "width": 4}
+    )
+    found = training.trial(grid, cell("rms_norm"))
+    assert len(found.activations_by_depth[0]) == 2
+    assert found == training.trial(grid, cell("rms_norm"), made)
 
 
 def test_the_speed_is_the_first_look_at_ninety_percent(data, monkeypatch):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from normcourse import jsonfile, training
 from normcourse.training.records import CURVES, Machine, Run, Sweep, TrainingRecord
@@ -124,6 +125,40 @@ def test_runs_that_lack_are_refused_unless_asked_for(complete, stored, tmp_path)
         training.RecordError, match=r"lacks at least 1 runs. `make experiments` goes on"
     ):
         training.load_record(path)
+
+
+NETS = {"deep": {"norm": "rms_norm", "depth": 5}, "plain": {"norm": "none"}}
+
+
+def of_nets(complete):
+    """The record of a grid with nets of its own names, whose tuning runs leave the test alone."""
+    starts = {name: training.CONTENDERS[net["norm"]].start for name, net in NETS.items()}
+    grid = replace(complete.settings, norms=starts, nets=NETS, test_once=True, sweeps={})
+    runs = [made_up(one, 200, test_right=None) for one in training.plan(grid, [])]
+    return replace(complete, settings=grid, runs=runs)
+
+
+def test_a_net_is_a_contender_and_changes_of_the_model(complete, tmp_path):
+    record = of_nets(complete)
+    assert record.settings.net("deep") == ("rms_norm", record.settings.model | {"depth": 5})
+    assert record.settings.net("plain") == ("none", record.settings.model)
+    assert complete.settings.net("rms_norm") == ("rms_norm", complete.settings.model)
+    path = tmp_path / f"{NAME}.json"
+    jsonfile.write(path, vars(record))
+    assert training.load_record(path, complete=False) == record
+    other = {"deep": {"norm": "dyisru"}, "plain": {"norm": "none"}}
+    jsonfile.write(path, vars(replace(record, settings=replace(record.settings, nets=other))))
+    with pytest.raises(training.RecordError, match=r"its deep \(eps 1e-5\) is not ours"):
+        training.load_record(path, complete=False)
+
+
+def test_a_tuning_run_that_read_the_test_data_is_refused_where_none_may(complete, tmp_path):
+    record = of_nets(complete)
+    runs = [made_up(record.runs[0], 200), *record.runs[1:]]
+    path = tmp_path / f"{NAME}.json"
+    jsonfile.write(path, vars(replace(record, runs=runs)))
+    with pytest.raises(training.RecordError, match="test_right 200 in Cell"):
+        training.load_record(path, complete=False)
 
 
 def test_a_file_that_is_not_there_is_named_with_the_command(tmp_path):
@@ -261,10 +296,10 @@ def test_every_grid_has_a_stored_record():
     assert set(STORED) == set(grids.GRIDS)
 
 
-def test_all_records_together_take_two_hours_at_most_on_two_cores():
+def test_all_records_together_take_three_hours_at_most_on_two_cores():
     seconds = [training.load_record(RECORDS / f"{name}.json").seconds for name in STORED]
     assert min(seconds) > 0
-    assert sum(seconds) <= 2 * 2 * 60 * 60
+    assert sum(seconds) <= 3 * 2 * 60 * 60
 
 
 @pytest.mark.parametrize("name", STORED)
@@ -277,9 +312,9 @@ def test_the_stored_records_are_complete_and_of_these_grids(name, tmp_path):
     assert record.experiment == name and grid == grids.GRIDS[name]
     assert [run.cell for run in record.runs] == list(training.plan(grid, record.runs))
     # 0: all starts at all rates are shown, none is chosen
-    assert len(grid.seeds) in (0, 5, 10, 20, 40)
+    assert len(grid.seeds) in (0, 3, 5, 10, 20, 40)
     assert not set(grid.seeds) & set(grid.tuning_seeds)
-    assert (RECORDS / f"{name}.json").stat().st_size < 300_000
+    assert (RECORDS / f"{name}.json").stat().st_size < 400_000
 
 
 # Digits of 400. Other kernels round otherwise. Measured: moving every weight at the start by about
@@ -295,3 +330,39 @@ def test_a_run_of_a_stored_record_gives_the_same_verdict_again():
     live = training.trial(record.settings, stored)
     assert live.cell == stored.cell
     assert training.same_verdict(live, stored, TOLERANCE)
+
+
+@pytest.mark.slow
+def test_a_run_on_the_signals_gives_the_same_accuracy_again():
+    """In float32, where 600 steps make rounding visible.
+
+    Weights moved in their last place (seven times), and two other instruction sets, gave between
+    940 and 944 right of the 1,000 validation signals: a standard deviation of 1.6, and six of them.
+    """
+    record = training.load_record(RECORDS / "depth.json")
+    wanted = ("batch_norm_plain_2", "final")
+    stored = next(run for run in record.runs if (run.norm, run.phase) == wanted)
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        live = training.trial(record.settings, stored)
+    finally:
+        torch.set_default_dtype(default)
+    assert training.same_verdict(live, stored, 10)
+    assert abs(live.validation[-1] - stored.validation[-1]) <= 10
+
+
+def test_only_a_norm_with_a_residual_connection_keeps_its_accuracy_from_8_to_16_layers():
+    record = training.load_record(RECORDS / "depth.json")
+    right: dict[str, list[int]] = {}
+    for run in record.runs:
+        if run.phase == "final":
+            right.setdefault(run.norm, []).append(run.test_right)
+    names = {name.rpartition("_")[0] for name in right}
+    kept = {"batch_norm_residual", "group_norm_residual"}
+    for name in names:  # of five times 1,000 signals
+        change = sum(right[f"{name}_16"]) - sum(right[f"{name}_8"])
+        assert change > -25 if name in kept else change < -75
+    without = [name for name in names if name.startswith(("none", "he"))]
+    best = max(count for name in without for count in right[f"{name}_16"])
+    assert min(count for name in kept for count in right[f"{name}_16"]) > best + 25
