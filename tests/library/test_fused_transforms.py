@@ -14,8 +14,10 @@ import torch
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.testing import assert_close
 
-from normlib import functional, fused, layers
+from normlib import functional, fused, gradients, layers
+from normlib.fused import dispatch
 from tests.library.norm_cases import draw, output_and_gradients
+from tests.tolerances import assert_rounded_once
 
 pytestmark = pytest.mark.usefixtures("operators_at_every_size")
 ONE = torch.tensor([0.7]).double()
@@ -308,6 +310,7 @@ def test_layers_with_fused(name, monkeypatch):
 INTERPRETED = """
 import torch
 from tests.library.norm_cases import draw, output_and_gradients
+from tests.tolerances import assert_rounded_once
 from torch.testing import assert_close
 from normlib import functional, fused
 from normlib.fused import dispatch, operators
@@ -344,6 +347,28 @@ def test_the_way_to_the_kernels_in_tritons_interpreter():
         [sys.executable, "-c", INTERPRETED], env=environment, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr[-2000:]
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("kind", ["tanh", "isru"])
+def test_gradients_of_a_half_gain_for_channels_are_rounded_once(kind, half, monkeypatch):
+    """Its gradient is a sum over positions, and the kernels sum over rows alone.
+
+    [EQ-DYT-GRAD] [EQ-DYISRU-GRAD]
+    """
+    pytest.importorskip("triton")
+    monkeypatch.setattr("normlib.fused.dispatch._on_gpu", lambda tensor: True)
+    x, dy = (draw(3, 2, 5, 7, seed=seed, dtype=half) - 1 for seed in (0, 1))
+    gain, shift = (draw(2, 1, 1, seed=seed, dtype=half) for seed in (2, 3))
+    parameter = torch.tensor([0.75], dtype=half)
+    got = dispatch.curve_backward(dy, x, parameter, gain, shift, 2.0, kind, [True] * 4)[2:]
+    backward = {"tanh": gradients.dyt_backward, "isru": gradients.dyisru_backward}[kind]
+    wide = [tensor.double() for tensor in (dy, x, parameter, gain, shift)]
+    want = backward(*wide, 2.0)[2:]
+    # of each term a few roundings of float32, and of their sum; scale bounds the curve
+    error = 32 * torch.finfo(torch.float32).eps * 2.0 * wide[0].abs().sum()
+    for one, other in zip(got, want, strict=True):
+        assert_rounded_once(one, other, error)
 
 
 def test_without_triton_the_error_names_the_fix(monkeypatch):
