@@ -60,7 +60,7 @@ def _waiting_limited(seconds: float) -> contextlib.AbstractContextManager:
 
 @contextlib.contextmanager
 def _alarmed(timer: str, sent: str, seconds: float, handler) -> Iterator[None]:
-    """Call handler every so many seconds of this timer."""
+    """Call handler every so many seconds of this timer; one that ran before goes on afterwards."""
     try:
         number = getattr(signal, sent)
         before = signal.signal(number, handler)
@@ -68,9 +68,10 @@ def _alarmed(timer: str, sent: str, seconds: float, handler) -> Iterator[None]:
         # Windows has no such signals; only a main thread may set one
         yield
         return
-    signal.setitimer(getattr(signal, timer), seconds, seconds)
+    left = signal.setitimer(getattr(signal, timer), seconds, seconds)
     try:
         yield
     finally:
         signal.setitimer(getattr(signal, timer), 0)
         signal.signal(number, before)
+        signal.setitimer(getattr(signal, timer), *left)

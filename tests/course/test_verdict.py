@@ -350,6 +350,18 @@ def test_a_code_that_only_waits_ends_with_a_message(monkeypatch):
 
 
 @POSIX
+def test_the_time_limit_of_a_test_goes_on_after_a_check():
+    """pytest-timeout sets the same alarm."""
+    before = signal.setitimer(signal.ITIMER_REAL, 1000)
+    try:
+        check(lambda x: WANT.clone())
+        left, _ = signal.getitimer(signal.ITIMER_REAL)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *before)
+    assert 0 < left <= 1000
+
+
+@POSIX
 @pytest.mark.parametrize(("computed", "line"), [(1.0, "[ok]"), (0.1, "has waited for 300 s")])
 def test_who_computes_a_little_between_two_looks_does_not_wait(monkeypatch, computed, line):
     """The alarm is rung by hand, and the process's clock is set."""
