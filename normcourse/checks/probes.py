@@ -242,8 +242,13 @@ def forbid(student: Callable, *means: str) -> Callable:
     """student, with a Slip when it uses one of these means.
 
     A mean is "autograd", "normlib" (any function of the library), or a function of torch by name,
-    such as "softmax".
+    such as "softmax". Raises ValueError for another word, which would forbid nothing.
     """
+    if unknown := [mean for mean in means if not _is_known(mean)]:
+        raise ValueError(
+            f'forbid knows no {unknown[0]!r}. Pass "autograd", "normlib", or the name of a '
+            "function of torch."
+        )
 
     @functools.wraps(student)
     def watched(*arguments):
@@ -255,6 +260,11 @@ def forbid(student: Callable, *means: str) -> Callable:
         return result
 
     return watched
+
+
+def _is_known(mean: str) -> bool:
+    homes = (torch, torch.nn.functional, Tensor, torch.linalg, torch.ops.aten)
+    return mean in ("autograd", "normlib") or any(hasattr(home, mean) for home in homes)
 
 
 def used_by(student: Callable, **arguments) -> set[str]:

@@ -140,9 +140,10 @@ def decay_groups(student) -> None:
 
 
 def _assorted() -> nn.Module:
-    """Norms of several kinds and names, a convolution, and a curve with a single alpha."""
+    """Norms of several kinds and names, a convolution, a single alpha, and a gain of shape ()."""
     stem = nn.Sequential(nn.Conv2d(1, 3, 3), nn.GroupNorm(1, 3))
     block = nn.ModuleDict({"norm": layers.RMSNorm(4), "linear": nn.Linear(4, 5)})
+    block.register_parameter("gain", nn.Parameter(torch.ones(())))
     net = nn.Sequential(stem, block, nn.LayerNorm(5), layers.DyT(5), nn.Linear(5, 2, bias=False))
     return net.double()
 

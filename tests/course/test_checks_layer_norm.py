@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from normcourse import draw, training
 from normcourse.checks import layer_norm as check
+from normlib import gradients
 from tests.course.lesson_tables import run_cells
 from tests.course.solutions import every_slip, wrong_answers_are_named
 
@@ -361,6 +362,14 @@ def turned(g, x, eps):
     return columns(g.T, x.T, eps).T
 
 
+def by_torchs_kernel(dy, x, w, eps):
+    mean, rstd = x.mean(-1, keepdim=True), 1 / size(x, eps)
+    dx, *_ = torch.ops.aten.native_layer_norm_backward(
+        dy, x, x.shape[-1:], mean, rstd, w, None, [True, False, False]
+    )
+    return dx
+
+
 def by_autograd(dy, x, w, eps):
     leaf = x.clone().requires_grad_()
     around = leaf - leaf.mean(-1, keepdim=True)
@@ -458,6 +467,11 @@ GRADIENT = {
         "not by D - 1",
     ),
     "autograd": (by_autograd, "without autograd"),
+    "normlib's": (
+        lambda dy, x, w, eps: gradients.layer_norm_backward(dy, x, x.shape[-1:], w, None, eps)[0],
+        "without normlib",
+    ),
+    "torch's kernel": (by_torchs_kernel, "without native_layer_norm_backward"),
     "the loss": (lambda dy, x, w, eps: (w * dy).sum(), "expected"),
 }
 

@@ -76,6 +76,11 @@ def loses_the_biases(net, decay):
     return [first, second | {"params": kept}]
 
 
+def loses_what_has_no_axis(net, decay):
+    first, second = solution("decay_groups")(net, decay)
+    return [first, second | {"params": [p for p in net.parameters() if p.dim() == 1]}]
+
+
 def gains_of(net):
     return [part.weight.detach() for part in net.modules() if isinstance(part, layers.RMSNorm)]
 
@@ -178,6 +183,7 @@ test_a_wrong_answer_is_named = wrong_answers_are_named(
             "shared twice": (walks_the_layers, "is there twice"),
             "copies": (copies, "a copy?"),
             "lost": (loses_the_biases, "is in no group"),
+            "a number lost": (loses_what_has_no_axis, "1.gain is in no group"),
             "no groups": (lambda net, wd: list(net.parameters()), "a list of dicts"),
             "no key": (lambda net, wd: [{"parameters": []}], "'params' and 'weight_decay'"),
         },

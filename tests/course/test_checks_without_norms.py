@@ -1,6 +1,7 @@
 """The checks of lesson 06a name the slips people make, and accept what is right in another form."""
 
 import math
+import random
 from functools import partial
 
 import pytest
@@ -147,6 +148,7 @@ NUMBERS = {
     "a constant": (lambda blocks: [0.1] * blocks, "one number for all depths"),
     "as a norm": (as_a_norm, "too slowly"),
     "a root too many": (lambda blocks: [0.4 * blocks**-0.25] * blocks, "sum of all a^2"),
+    "drawn": (lambda blocks: [random.uniform(0.2, 1) * blocks**-0.5 for _ in range(blocks)], "fix"),
     "not finite": (lambda blocks: [math.nan] * blocks, "finite"),
 }
 

@@ -284,6 +284,12 @@ def test_what_the_page_forbids_is_refused(answer, piece):
     assert piece in check_ways(answer)
 
 
+@pytest.mark.parametrize("word", ["gradients", "jacobian", "Softmax"])
+def test_a_word_that_would_forbid_nothing_is_an_error(word):
+    with pytest.raises(ValueError, match=rf"^forbid knows no '{word}'\. Pass \"autograd\""):
+        forbid(softmax, "autograd", word)
+
+
 def test_a_stub_that_is_watched_is_still_a_stub():
     def stub(x, scale):
         raise NotImplementedError
