@@ -18,6 +18,11 @@ def pytest_ignore_collect(collection_path, config):
     return None if asked else True
 
 
+def pytest_itemcollected(item):
+    """A test's limit is another one here: the first of a file visits every page."""
+    item.add_marker(pytest.mark.timeout(1800))
+
+
 def pytest_sessionstart(session):
     """What is missing is said once, before any test."""
     if not (SITE / "index.html").is_file():

@@ -113,6 +113,7 @@ class StrictNotebook(IPyNbFile):
                 cell=cell.cell,
                 options=cell.options,
             )
+            strict.add_marker(pytest.mark.timeout(0))  # the kernel's limit is CELL_TIMEOUT_S
             if left_out_here(cell.cell):
                 strict.add_marker(
                     pytest.mark.skip(reason=f"triton has no wheel for {sys.platform}")

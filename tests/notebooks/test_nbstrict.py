@@ -283,7 +283,9 @@ WITNESS = {  # cell: (the cell as it is stored, what strict nbval says)
 
 
 def test_strict_nbval_sees_what_differs_and_nothing_else(tmp_path):
-    said = strict_runs.said_here(tmp_path, {name: cell for name, (cell, _) in WITNESS.items()})
+    cells = {name: cell for name, (cell, _) in WITNESS.items()}
+    # the limit of a test is none for a cell: that a kernel died shows after a second
+    said = strict_runs.said_here(tmp_path, cells, "--timeout=0.5")
     assert said.keys() == WITNESS.keys()
     for name, (_, expected) in WITNESS.items():
         assert expected in said[name] if expected else said[name] == "", said[name]
