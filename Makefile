@@ -6,6 +6,7 @@
 #   WORKERS     how many notebooks or experiments run at the same time
 #   LESSON      the one lesson that make test tries, or make ready, such as 03a
 #   NOTEBOOKS   which ones make test-portable runs; without it, all tests as well
+#   FAULTS      words of the faults that make test-faults plants; without it, all of them
 #   SOLUTIONS   set to no, the copy that make lab makes has no solutions
 #   NAME, FROM  what make deck begins, and the course decks from which it takes slides
 #   FOLDER      the notebooks that make grade grades, each named after its student; where make release writes
@@ -27,9 +28,9 @@ PYTEST := $(VENV_PYTHON) -m pytest -p tools.faster_imports
 QUICK := -m "not slow and not selftest and not clock"
 # One thread a worker: two workers with two threads each would wait for each other.
 PARALLEL := -n $(WORKERS) --dist loadfile
-STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_pages.py tests/test_links.py tests/test_named_things.py tests/test_made_pages.py tests/test_sources_page.py tests/test_course_map.py tests/test_questions.py tests/test_layering.py tests/equations/test_equations.py tests/equations/test_lines.py tests/test_deck_formulas.py tests/notebooks/test_notebooks.py
+STATIC_TESTS := tests/test_setup.py tests/test_readme.py tests/test_pages.py tests/test_links.py tests/test_named_things.py tests/test_made_pages.py tests/test_sources_page.py tests/test_course_map.py tests/test_questions.py tests/test_layering.py tests/test_faults.py tests/equations/test_equations.py tests/equations/test_lines.py tests/test_deck_formulas.py tests/notebooks/test_notebooks.py
 
-.PHONY: lab ready release web lectures deck grade test lint check test-editions notebooks pages links experiments bench test-portable environment
+.PHONY: lab ready release web lectures deck grade test lint check test-editions test-faults notebooks pages links experiments bench test-portable environment
 
 lab: environment
 	@$(VENV_PYTHON) -m tools.lab $(LAB_ARGS)
@@ -93,6 +94,10 @@ bench: environment
 # Both editions in headless Chromium; not a part of `make test`.
 test-editions: web
 	OMP_NUM_THREADS=1 $(PYTEST) -q $(PARALLEL) tests/editions
+
+# Plants each fault of tests/faults.py in a copy: does a test see it? Those with a word: make test-faults FAULTS=surgery
+test-faults: environment
+	$(VENV_PYTHON) -m tests.try_faults --workers $(WORKERS) $(FAULTS)
 
 # All tests, also as on the other maker's CPU, then four more passes over all notebooks; over one:
 # make test-portable NOTEBOOKS=notebooks/03_rms_norm.ipynb

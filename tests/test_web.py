@@ -1,12 +1,15 @@
 """What a reader of the web edition gets of one small notebook. No browser and no node runs."""
 
+import base64
 import html
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
-from editions import prepare
+from editions import exercises, prepare
+from editions.extension.decks import figures
 from tools import web
 
 ALT = "A dot, and 42% of it."
@@ -82,3 +85,10 @@ def test_a_tag_is_a_link_in_words_and_stays_text_in_code(page):
 def test_a_picture_has_the_alt_text_of_its_output(page):
     (picture,) = re.findall(r"<img [^>]*_images[^>]*>", page)
     assert f'alt="{ALT}"' in picture
+
+
+def test_a_picture_has_its_alt_text_on_a_slide_and_on_a_sheet_of_exercises():
+    picture = SimpleNamespace(png=base64.b64decode(DOT), alt=ALT, width=1, panels=())
+    slide = figures.figure(picture, "picture", figures.whole(picture), (900, 900), steps=False)
+    for shown in (slide, exercises.image(picture)):
+        assert re.findall(r'<img [^>]*alt="(.+?)"', shown) == [ALT]
