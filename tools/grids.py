@@ -513,7 +513,8 @@ GRIDS["decay_head"] = grid(
     seeds=[],
 )
 
-# Lesson 00: accuracy against depth on the signals. `he` has no norm and He's initialization
+# Lesson 00: accuracy against depth on the signals. Without a norm there are three initializations:
+# that of the networks with one (torch's scale, biases 0), He's, and torch's own draws
 BY_DEPTH = {
     "steps": 600,
     "batch_size": 64,
@@ -528,6 +529,7 @@ IN_DEPTH = {
     "he": {"norm": "none", "init": "he"},
     "batch_norm": {"norm": "torch_batch_norm"},
     "group_norm": {"norm": "torch_group_norm_1"},
+    "default": {"norm": "none", "init": "default"},
 }
 
 

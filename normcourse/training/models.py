@@ -17,6 +17,7 @@ INITS = {  # standard deviation of the weights from (fan_in, fan_out)
     "he": lambda fan_in, fan_out: math.sqrt(2 / fan_in),
     "xavier": lambda fan_in, fan_out: math.sqrt(2 / (fan_in + fan_out)),
     "torch": lambda fan_in, fan_out: math.sqrt(1 / (3 * fan_in)),  # of nn.Linear's own draw
+    "default": lambda fan_in, fan_out: math.sqrt(1 / (3 * fan_in)),  # that draw, biases and all
 }
 
 
@@ -40,7 +41,8 @@ def mlp(
         normed: for residual networks: "branches" omits the norm before the head, "last" omits the
             norms of the Blocks.
         skip_init, branch_gain: the skip_init and gain of each Block.
-        init: of INITS, the standard deviation of the weights; biases are 0.
+        init: of INITS, the standard deviation of the weights; biases are 0, but for "default",
+            which draws weights and biases as torch does.
     """
     _check_residual(residual, normed, skip_init, branch_gain)
     first = nn.Linear(PIXELS, width)
@@ -330,16 +332,28 @@ def _last(norm: Norm | None, width: int, placement: str) -> list[nn.Module]:
 
 @torch.no_grad()
 def _init(model: nn.Sequential, init: str, seed: int) -> nn.Sequential:
-    """Draw linear and convolution weights in float64, the same on every CPU; biases 0."""
+    """Draw linear and convolution weights in float64, the same on every CPU.
+
+    The weights are normal and the biases 0; with "default" both are uniform, as torch draws them.
+    """
     if init not in INITS:
         raise ValueError(f"init is one of {', '.join(map(repr, INITS))}, got {init!r}.")
     generator = torch.Generator().manual_seed(seed)
+    how: dict = {"dtype": torch.float64, "generator": generator}
     for layer in model.modules():
         if isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d):
             fan_in = layer.weight[0].numel()
-            fan_out = layer.weight.shape[0]
-            draw = torch.randn(layer.weight.shape, dtype=torch.float64, generator=generator)
-            layer.weight.copy_(draw * INITS[init](fan_in, fan_out))
-            if layer.bias is not None:
+            std = INITS[init](fan_in, layer.weight.shape[0])
+            uniform = init == "default"
+            draw = _uniform if uniform else torch.randn
+            layer.weight.copy_(std * draw(layer.weight.shape, **how))
+            if layer.bias is not None and uniform:
+                layer.bias.copy_(std * draw(layer.bias.shape, **how))
+            elif layer.bias is not None:
                 layer.bias.zero_()
     return model
+
+
+def _uniform(shape: torch.Size, **how) -> Tensor:
+    """As torch.randn, with mean 0 and standard deviation 1."""
+    return math.sqrt(3) * (2 * torch.rand(shape, **how) - 1)

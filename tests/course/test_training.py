@@ -193,8 +193,32 @@ def test_weights_start_in_the_size_that_is_asked_for_and_biases_at_0():
     assert math.isclose(weight.std().item(), reference, rel_tol=10 / math.sqrt(320_000))
     named = training.mlp(depth=3, init="torch").named_parameters()
     assert all(not value.any() for name, value in named if name.endswith("bias"))
-    with pytest.raises(ValueError, match="'he', 'xavier', 'torch', got 'kaiming'"):
+    with pytest.raises(ValueError, match="'torch', 'default', got 'kaiming'"):
         training.mlp(init="kaiming")
+
+
+@pytest.mark.parametrize("build", [training.mlp, training.signal_cnn])
+def test_the_default_initialization_draws_weights_and_biases_as_torch_does(build):
+    ours = build(depth=3, width=256, init="default")
+    torch.manual_seed(0)
+    theirs = build(depth=3, width=256)
+    kinds = nn.Linear | nn.Conv1d
+    for layer, other in zip(ours.modules(), theirs.modules(), strict=True):
+        if not isinstance(layer, kinds) or layer.weight.shape[0] < 256:
+            continue
+        other.reset_parameters()
+        for name in ("weight", "bias"):
+            drawn, expected = getattr(layer, name), getattr(other, name)
+            # uniform draws: both maxima are near the bound, within 10 / n of it (chance e^-10)
+            bound = layer.weight[0].numel() ** -0.5
+            for values in (drawn, expected):
+                assert bound * (1 - 10 / values.numel()) < values.abs().max() <= bound
+            # of n draws a mean is known to std / sqrt(n): five of them
+            assert abs(drawn.mean()) < 5 * bound / math.sqrt(3 * drawn.numel())
+    again = build(depth=3, width=256, init="default")
+    assert torch.equal(
+        parameters_to_vector(again.parameters()), parameters_to_vector(ours.parameters())
+    )
 
 
 def run(data, **changes):

@@ -314,7 +314,7 @@ def test_the_stored_records_are_complete_and_of_these_grids(name, tmp_path):
     # 0: all starts at all rates are shown, none is chosen
     assert len(grid.seeds) in (0, 3, 5, 10, 20, 40)
     assert not set(grid.seeds) & set(grid.tuning_seeds)
-    assert (RECORDS / f"{name}.json").stat().st_size < 400_000
+    assert (RECORDS / f"{name}.json").stat().st_size < 500_000
 
 
 # Digits of 400. Other kernels round otherwise. Measured: moving every weight at the start by about
@@ -363,6 +363,6 @@ def test_only_a_norm_with_a_residual_connection_keeps_its_accuracy_from_8_to_16_
     for name in names:  # of five times 1,000 signals
         change = sum(right[f"{name}_16"]) - sum(right[f"{name}_8"])
         assert change > -25 if name in kept else change < -75
-    without = [name for name in names if name.startswith(("none", "he"))]
+    without = [name for name in names if name.startswith(("none", "he", "default"))]
     best = max(count for name in without for count in right[f"{name}_16"])
     assert min(count for name in kept for count in right[f"{name}_16"]) > best + 25
