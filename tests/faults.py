@@ -389,15 +389,15 @@ CHECKS = [
     Fault(
         "a word that forbids nothing is taken",
         "normcourse/checks/probes.py",
-        'return mean in ("autograd", "normlib") or any(',
+        'return mean == "autograd" or any(',
         "return True or any(",
         "tests/course/test_probes.py::test_a_word_that_would_forbid_nothing_is_an_error",
     ),
     Fault(
         "normlib's own gradient answers exercise 02.5",
         "normcourse/checks/layer_norm.py",
-        'forbid(fitting, "autograd", "normlib", "native_layer_norm_backward")',
-        'forbid(fitting, "autograd", "native_layer_norm_backward")',
+        'forbid(fitting, "autograd", "normlib.gradients", "layer_norm", "backward")',
+        'forbid(fitting, "autograd", "layer_norm", "backward")',
         f"tests/course/test_checks_layer_norm.py::{WRONG}[row_gradient: normlib's]",
     ),
     Fault(
@@ -641,7 +641,7 @@ TOOLS = [
         "normlib/functional/weights.py",
         "from torch import Tensor\n",
         "from torch import Tensor\n\nimport normcourse\n",
-        "tests/test_layering.py::test_imports_go_one_way",
+        "tests/test_layering.py::test_what_a_file_imports_is_declared_and_the_library_never_needs_the_course",
     ),
 ]
 

@@ -420,7 +420,7 @@ def row_gradient(student) -> None:
     """
     cases = [_gradient_case(3, 5, eps=0.5), _gradient_case(7, 4, eps=0.1)]
     fitting = lined_up(student, lambda: _not_turned(student))
-    watched = forbid(fitting, "autograd", "normlib", "native_layer_norm_backward")
+    watched = forbid(fitting, "autograd", "normlib.gradients", "layer_norm", "backward")
     calls(watched, gradient_of_rows, *cases, slips=ROW_GRADIENT_SLIPS, what="the gradient")
     _as_on_large_rows(student, gradient_of_rows, _gradient_case(3, 5, eps=1e-5))
 

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import functools
+import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -241,13 +242,14 @@ def unshared(net: nn.Module, copied: nn.Module) -> None:
 def forbid(student: Callable, *means: str) -> Callable:
     """student, with a Slip when it uses one of these means.
 
-    A mean is "autograd", "normlib" (any function of the library), or a function of torch by name,
-    such as "softmax". Raises ValueError for another word, which would forbid nothing.
+    A mean is "autograd", "normlib" (any function of the library) or one of its rooms, such as
+    "normlib.gradients", or a function of torch by name, such as "softmax". Raises ValueError for
+    another word, which would forbid nothing.
     """
     if unknown := [mean for mean in means if not _is_known(mean)]:
         raise ValueError(
-            f'forbid knows no {unknown[0]!r}. Pass "autograd", "normlib", or the name of a '
-            "function of torch."
+            f'forbid knows no {unknown[0]!r}. Pass "autograd", "normlib", a room of normlib, or '
+            "the name of a function of torch."
         )
 
     @functools.wraps(student)
@@ -263,8 +265,10 @@ def forbid(student: Callable, *means: str) -> Callable:
 
 
 def _is_known(mean: str) -> bool:
+    if mean.partition(".")[0] == "normlib":
+        return importlib.util.find_spec(mean) is not None
     homes = (torch, torch.nn.functional, Tensor, torch.linalg, torch.ops.aten)
-    return mean in ("autograd", "normlib") or any(hasattr(home, mean) for home in homes)
+    return mean == "autograd" or any(hasattr(home, mean) for home in homes)
 
 
 def used_by(student: Callable, **arguments) -> set[str]:
@@ -296,8 +300,7 @@ class _Watch(TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         name = getattr(function, "__name__", "")
         self.used.add("autograd" if name in ("grad", "backward") else name)
-        if _is_inside("normlib"):
-            self.used.add("normlib")
+        self.used |= _rooms_of("normlib")
         return function(*args, **(kwargs or {}))
 
     def has(self, mean: str) -> bool:
@@ -313,15 +316,17 @@ def _as_it_is(model: Callable | None = None, **options) -> Callable:
     return (lambda function: function) if model is None else model
 
 
-def _is_inside(package: str) -> bool:
-    """Whether a function of the package is among the callers, up to the student's code."""
+def _rooms_of(package: str) -> set[str]:
+    """The package and its rooms that are among the callers, up to the student's code."""
+    found = set()
     for frame, _ in traceback.walk_stack(sys._getframe(2)):
         name = frame.f_globals.get("__name__", "")
         if name == __name__:
-            return False
-        if name.split(".")[0] == package:
-            return True
-    return False
+            break
+        parts = name.split(".")
+        if parts[0] == package:
+            found |= {package, ".".join(parts[:2])}
+    return found
 
 
 @contextlib.contextmanager

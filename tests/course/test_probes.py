@@ -17,8 +17,8 @@ from normcourse.checks.probes import (
     same_gradients,
     unshared,
 )
-from normcourse.checks.verdict import exercise, expect, is_value
-from normlib import functional
+from normcourse.checks.verdict import Slip, exercise, expect, is_value
+from normlib import functional, gradients
 from tests.course.slip_tables import mixed_up
 
 
@@ -284,10 +284,18 @@ def test_what_the_page_forbids_is_refused(answer, piece):
     assert piece in check_ways(answer)
 
 
-@pytest.mark.parametrize("word", ["gradients", "jacobian", "Softmax"])
+@pytest.mark.parametrize("word", ["gradients", "normlib.gradient", "jacobian", "Softmax"])
 def test_a_word_that_would_forbid_nothing_is_an_error(word):
     with pytest.raises(ValueError, match=rf"^forbid knows no '{word}'\. Pass \"autograd\""):
         forbid(softmax, "autograd", word)
+
+
+def test_a_room_of_the_library_is_forbidden_and_no_other():
+    capped = forbid(lambda x: functional.softcap(x, 1.0), "normlib.gradients")
+    assert capped(draw(5)).shape == (5,)
+    student = forbid(lambda x: gradients.softcap_backward(x, x, 1.0), "normlib.gradients")
+    with pytest.raises(Slip, match=r"without normlib\.gradients"):
+        student(draw(5))
 
 
 def test_a_stub_that_is_watched_is_still_a_stub():
