@@ -176,7 +176,7 @@ def made_up_runs() -> list[Run]:
         0.05: ((376, 377, None), 0, 310, 930, 0.41),
         0.1: ((210, 200, None), 0, 200, 500, 1.50),
     }
-    unused: dict = dict.fromkeys(("reached", "gradient_first", "gradient_mean", "gradient_largest"))
+    unused: dict = dict.fromkeys(("gradient_first", "gradient_mean", "gradient_largest"))
     runs = []
     for rate, (last, final, test, train, loss) in table.items():
         common: dict = {"train_right": train, "test_right": test, **unused}

@@ -11,7 +11,7 @@ from normcourse.jsonfile import RecordError
 from normcourse.training.contenders import CONTENDERS
 
 NUDGE = "nudge"  # the sweep that repeats runs from weights moved in their last place
-WINDOW = 10  # steps in one mean of the stored losses and gradient norms
+WINDOW = 10  # steps in one mean of the stored losses
 NUMBER = int | float
 
 
@@ -82,14 +82,13 @@ class Run(Cell):
     """What is kept of a run: numbers with four digits; None stands for what is not finite.
 
     validation holds how many are right: at the end, and of final and nudged runs at every look. The
-    last four are of final runs alone: losses and gradient norms as means over WINDOW steps; by
-    depth, before and after training, the RMS of the activations and the norm of the loss's gradient
-    with respect to them.
+    last three are of final runs alone: losses as means over WINDOW steps; by depth, before and
+    after training, the RMS of the activations and the norm of the loss's gradient with respect to
+    them.
     """
 
     diverged: bool
     loss: NUMBER | None  # the last one; None if it diverged
-    reached: int | None  # the first step looked at with 90 % of the validation right
     validation: list[int]
     train_right: int
     test_right: int | None  # None in the tuning runs of a grid with test_once
@@ -97,12 +96,11 @@ class Run(Cell):
     gradient_mean: NUMBER | None  # over all steps,
     gradient_largest: NUMBER | None
     losses: list | None = None
-    gradients: list | None = None
     activations_by_depth: list | None = None
     gradients_by_depth: list | None = None
 
 
-CURVES = ("losses", "gradients", "activations_by_depth", "gradients_by_depth")
+CURVES = ("losses", "activations_by_depth", "gradients_by_depth")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from normcourse.training.loop import Record, train
 from normcourse.training.records import NUDGE, WINDOW, Cell, Grid, Run, Sizes, looks_at_test, plan
 
 PROBE = 256  # training samples that activations and gradients by depth are measured on
-GOAL = 0.9  # validation accuracy of the sources' convergence speed
 
 
 class Arguments(NamedTuple):
@@ -127,8 +126,6 @@ def _check_sizes(wanted: Sizes, data: Data) -> None:
 def _numbers(record: Record, model: nn.Module, data: Data, with_test: bool) -> dict:
     """What every run keeps, and validation at every look."""
     total = len(data.validation_y)
-    looks = zip(record.steps, record.validation_accuracy, strict=True)
-    reached = [step for step, share in looks if share >= GOAL]
     norms = [norm for norm in record.watched if math.isfinite(norm)]
     largest = max(record.watched, key=lambda norm: math.inf if math.isnan(norm) else norm)
     train_share = accuracy(model, data.train_x, data.train_y)
@@ -136,7 +133,6 @@ def _numbers(record: Record, model: nn.Module, data: Data, with_test: bool) -> d
     return {
         "diverged": record.diverged,
         "loss": None if record.diverged else round(record.losses[-1], 5),
-        "reached": reached[0] if reached else None,
         "validation": [round(share * total) for share in record.validation_accuracy],
         "train_right": round(train_share * len(data.train_y)),
         "test_right": None if test_share is None else round(test_share * len(data.test_y)),
@@ -150,7 +146,6 @@ def _curves(record: Record, start: tuple, end: tuple) -> dict:
     """What the final runs keep besides."""
     return {
         "losses": _window_means(record.losses),
-        "gradients": _window_means(record.watched),
         "activations_by_depth": [_all_short(start[0]), _all_short(end[0])],
         "gradients_by_depth": [_all_short(start[1]), _all_short(end[1])],
     }

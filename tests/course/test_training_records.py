@@ -19,7 +19,7 @@ RECORDS = ROOT / "notebooks/records"
 def made_up(one, right, **changes):
     """A run as a record stores it, without training."""
     curves = {name: [] for name in CURVES} if one.phase == "final" else {}
-    numbers = {"diverged": False, "loss": 1.0, "reached": None, "validation": [right]}
+    numbers = {"diverged": False, "loss": 1.0, "validation": [right]}
     numbers |= {"train_right": 900, "test_right": right}
     numbers |= dict.fromkeys(("gradient_first", "gradient_mean", "gradient_largest"), 1.0)
     return Run(**vars(one.cell), **numbers | curves | changes)
