@@ -5,6 +5,7 @@ processes keep the cores busy, each of the operations on a block waits for a cor
 does a whole block waits for nobody.
 """
 
+import contextlib
 import os
 import threading
 from collections import deque
@@ -14,6 +15,7 @@ from typing import TypeVar
 
 import torch
 
+START_S = 10  # seconds at most that the threads of an executor wait for each other
 AHEAD = 4  # items started for each thread before the first result must be taken
 
 Item = TypeVar("Item")
@@ -60,9 +62,16 @@ def _start(
 def _executor(threads: int) -> ThreadPoolExecutor:
     """Made at its first call, one for each number of threads."""
     with _lock:
-        if threads not in _executors:
-            _executors[threads] = ThreadPoolExecutor(threads, "normlib", _take_one_thread)
-        return _executors[threads]
+        executor = _executors.get(threads)
+        if executor is not None:
+            return executor
+        executor = ThreadPoolExecutor(threads, "normlib", _take_one_thread)
+        _executors[threads] = executor
+    # All threads start now, so that none of them changes torch's number later.
+    together = threading.Barrier(threads)
+    with contextlib.suppress(RuntimeError):  # the interpreter is ending: executors take no work
+        wait([executor.submit(together.wait, START_S) for _ in range(threads)])
+    return executor
 
 
 def _take_one_thread() -> None:
