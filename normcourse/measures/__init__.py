@@ -77,6 +77,7 @@ from normcourse.measures.saturation import (
     slopes,
     tanh_thresholds,
 )
+from normcourse.measures.separability import separability
 from normcourse.measures.variances import (
     he_variance,
     logit_variance,
@@ -132,6 +133,7 @@ __all__ = [
     "run_speed",
     "run_stability",
     "saturation_set",
+    "separability",
     "sigmoid_slope",
     "sigmoid_thresholds",
     "sign_flip",
