@@ -2,7 +2,6 @@
 
 import copy
 import math
-from functools import cache
 
 import numpy
 import pytest
@@ -13,24 +12,23 @@ from torch.nn import functional as F
 from normcourse import training
 from normcourse.checks import why_normalize as check
 from normlib import layers
-from tests.course.lesson_tables import run_cells
 from tests.course.solutions import every_slip
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 FACTORS = {
-    "mean square": (lambda n, v: n * v / 2, "the size is its root"),
+    "mean square": (lambda n, v: n * v / 2, "the scale is its root"),
     "no ReLU": (lambda n, v: math.sqrt(n * v), "ReLU is missing"),
     "no ReLU, no root": (lambda n, v: n * v, "and so is the root"),
     "half of the size": (lambda n, v: math.sqrt(n * v) / 2, "belongs under the root"),
     "no n": (lambda n, v: math.sqrt(v / 2), "n is missing"),
     "a mean": (lambda n, v: math.sqrt(v / (2 * n)), "not their mean"),
     "v squared": (lambda n, v: math.sqrt(n / 2) * v, "do not square it"),
-    "n outside": (lambda n, v: n * math.sqrt(v / 2), "n stands under the root"),
+    "n outside": (lambda n, v: n * math.sqrt(v / 2), "n belongs under the root"),
     "inverse": (lambda n, v: 1 / math.sqrt(n * v / 2), "one over the factor"),
     "He": (lambda n, v: 2 / n, "for which the factor is 1"),
     "torch's": (lambda n, v: math.sqrt(1 / 6), "use the v that is given"),
-    "torch's, to three digits": (lambda n, v: 0.408, "0.408 is the factor with torch's own v"),
+    "torch's, to three digits": (lambda n, v: 0.408, "0.408 is the factor with PyTorch's default"),
     "one size built in": (lambda n, v: math.sqrt(0.32), "the first one"),
     "thirty layers": (lambda n, v: (n * v / 2) ** 15, "the factor of thirty layers"),
     "He's deviation": (lambda n, v: math.sqrt(2 / n), "the standard deviation for which"),
@@ -40,9 +38,9 @@ FACTORS = {
     ),
     "a mean of what leaves": (lambda n, v: math.sqrt(n * v / 2 / math.pi), "that is the mean of"),
     "times 2": (lambda n, v: math.sqrt(n * v * 2), "does not double"),
-    "torch's third": (lambda n, v: math.sqrt(n * v / 6), "the 1/3 is torch's"),
+    "torch's third": (lambda n, v: math.sqrt(n * v / 6), "the 1/3 belongs to PyTorch's default"),
     "64 in place of n": (lambda n, v: math.sqrt(64 * v / 2), "the factor with 64 inputs"),
-    "only v under the root": (lambda n, v: n * v**0.5 / 2, "only v stands under your root"),
+    "only v under the root": (lambda n, v: n * v**0.5 / 2, "only v is under your root"),
 }
 
 
@@ -57,9 +55,9 @@ STEADY = {
     "inverse": (lambda n: n / 2, "one over the variance"),
     "no n": (lambda n: 2, "n is missing"),
     "the square": (lambda n: 4 / n, "the root of n v / 2"),
-    "torch's": (lambda n: 1 / 3 / n, "torch's own variance"),
+    "torch's": (lambda n: 1 / 3 / n, "that is PyTorch's default"),
     "no ReLU, a deviation": (lambda n: n**-0.5, "and without ReLU"),
-    "torch's third": (lambda n: 3 / n, "the 3 is torch's"),
+    "torch's third": (lambda n: 3 / n, "the 3 belongs to PyTorch's default"),
     "the factor": (lambda n: 1, "the question is the variance"),
     "n twice": (lambda n: 2 / n / n, "divide by n once"),
     "a bound": (lambda n: (6 / n) ** 0.5, "the bound of a uniform draw"),
@@ -91,12 +89,13 @@ def test_what_is_still_missing_is_named(steady):
 
 
 def test_the_thirty_layers_get_the_reader_s_variance():
-    """The verdict of the solution tells the size that the lesson measures with He's weights."""
+    """The verdict of the solution says what scale the lesson measures with He's initialization."""
     verdict = check.factor(lambda n, v: math.sqrt(n * v / 2), lambda n: torch.tensor(2 / n))
     net = training.mlp(depth=30, init="he")
-    size = net[:-1](training.digits().validation_x).square().mean().sqrt().item()
+    scale = net[:-1](training.digits().validation_x).square().mean().sqrt().item()
     assert verdict.startswith("[ok]")
-    assert f"is {size:.1f}, with torch's it was 1e-12" in verdict
+    assert "your factor is 0.408, and the network's is 0.40" in verdict
+    assert f"is {scale:.1f} instead of 1e-12" in verdict
 
 
 def block_of(formula):
@@ -118,20 +117,20 @@ def in_place(h, norm, linear):
 
 
 BLOCKS = {
-    "normalized shortcut": (lambda h, n, w: n(h) + w(n(h)).relu(), "NORMALIZED h"),
-    "post": (lambda h, n, w: n(h + w(h).relu()), "behind the sum"),
-    "output": (lambda h, n, w: h + n(w(h).relu()), "at its end"),
+    "normalized residual": (lambda h, n, w: n(h) + w(n(h)).relu(), "NORMALIZED h"),
+    "post": (lambda h, n, w: n(h + w(h).relu()), "after the sum"),
+    "output": (lambda h, n, w: h + n(w(h).relu()), "yours comes last"),
     "as in a plain net": (lambda h, n, w: h + n(w(h)).relu(), "between Linear and ReLU"),
     "no ReLU": (lambda h, n, w: h + w(n(h)), "the ReLU is missing"),
     "ReLU of the sum": (lambda h, n, w: (h + w(n(h))).relu(), "before the sum"),
     "ReLU first": (lambda h, n, w: h + w(n(h).relu()), "the Linear comes first"),
     "plain": (lambda h, n, w: w(h).relu(), "that is the plain layer"),
     "two norms": (lambda h, n, w: n(h + w(n(h)).relu()), "one norm is enough"),
-    "no shortcut": (lambda h, n, w: w(n(h)).relu(), "the shortcut is missing"),
+    "no residual": (lambda h, n, w: w(n(h)).relu(), "the residual connection is missing"),
     "no norm": (lambda h, n, w: h + w(h).relu(), "the norm is missing"),
-    "norm on the shortcut": (lambda h, n, w: n(h) + w(h).relu(), "yours stands on the shortcut"),
+    "norm beside the branch": (lambda h, n, w: n(h) + w(h).relu(), "what bypasses it"),
     "two in the branch": (lambda h, n, w: h + n(w(n(h)).relu()), "at its end as well"),
-    "two before the ReLU": (lambda h, n, w: h + n(w(n(h))).relu(), "a second one behind it"),
+    "two before the ReLU": (lambda h, n, w: h + n(w(n(h))).relu(), "a second one after the Linear"),
     "a leaky ReLU": (lambda h, n, w: h + F.leaky_relu(w(n(h))), "yours has a leaky ReLU"),
     "by the root of 2": (lambda h, n, w: (h + w(n(h)).relu()) / 2**0.5, "by the root of 2"),
     "a tanh": (lambda h, n, w: h + w(n(h)).tanh(), "yours has a tanh"),
@@ -159,7 +158,7 @@ class Hidden(nn.Module):
 
 
 class OfItsOwn(nn.Module):
-    """Another norm or another Linear in the place of the one that is given."""
+    """Another norm or another Linear than the one that is given."""
 
     def __init__(self, norm, linear):
         super().__init__()
@@ -184,6 +183,13 @@ class HalfHidden(Hidden):
         self.norm = norm
 
 
+class InTrainingOnly(OfItsOwn):
+    """The branch is left out in evaluation."""
+
+    def forward(self, h):
+        return super().forward(h) if self.training else h
+
+
 def weight_detached(h, norm, linear):
     return h + F.linear(norm(h), linear.weight.detach(), linear.bias).relu()
 
@@ -205,6 +211,7 @@ BUILT = {name: (block_of(formula), says) for name, (formula, says) in BLOCKS.ite
     "F, unknown": (block_of(called_by_an_unknown_name), "the formula's name for the branch"),
     "in a list": (Hidden, "norm.weight is not among the parameters()"),
     "half in a list": (HalfHidden, "linear.weight is not among the parameters()"),
+    "in training only": (InTrainingOnly, "after eval()"),
     "no module": (
         lambda norm, linear: lambda h: h + linear(norm(h)).relu(),
         "expected a module (nn.Module)",
@@ -231,9 +238,15 @@ def mean(h):
     return h.abs().mean(-1, keepdim=True) + 1e-6
 
 
+@pytest.fixture
+def untrained(monkeypatch):
+    """The training, which takes a second, is left out."""
+    monkeypatch.setattr(check, "_trained", lambda student: 0.6)
+
+
 NORMS = {
-    "nothing": (norm_of(lambda h: h), "divide by the size"),
-    "a constant": (norm_of(lambda h: h / 3), "divide by the size"),
+    "nothing": (norm_of(lambda h: h), "divide by its scale"),
+    "a constant": (norm_of(lambda h: h / 3), "divide by its scale"),
     "the squares": (norm_of(lambda h: h / mean(h) ** 2), "do not leave as the rows themselves do"),
     "a root": (norm_of(lambda h: h / mean(h).sqrt()), "do not leave as the rows themselves do"),
     "a length": (norm_of(lambda h: h / (h.norm(dim=-1, keepdim=True) + 1e-6)), "up to a constant"),
@@ -265,7 +278,7 @@ NORMS = {
     "with signs": (norm_of(lambda h: h / (h.mean(-1, keepdim=True) + 1e-6)), "count minus signs"),
     "the largest, with its sign": (
         norm_of(lambda h: h / (h.amax(-1, keepdim=True) + 1e-6)),
-        "a size is not negative",
+        "a scale is not negative",
     ),
     "no eps": (norm_of(lambda h: h / h.abs().mean(-1, keepdim=True)), "a row of zeros"),
     "detached": (norm_of(lambda h: (h / mean(h)).detach()), "no gradient"),
@@ -291,7 +304,7 @@ NORMS = {
     "a pair": (norm_of(lambda h: (h, h)), "returns a tuple"),
     "a median": (
         norm_of(lambda h: h / (h.abs().median(-1, keepdim=True).values + 1e-6)),
-        "of the rows leave with a size above 5",
+        "of the rows leave with a scale above 50",
     ),
     "all ones": (norm_of(lambda h: 0 * h + 1), "nothing of the row is left"),
     "signs": (norm_of(lambda h: h.sign()), "do not keep their proportions"),
@@ -301,87 +314,6 @@ NORMS = {
         "multiply by a constant factor",
     ),
 }
-
-
-NARROWEST = {3: 16, 10: 64, 30: 256}
-
-
-@cache
-def told_apart():
-    """The lesson's own."""
-    measures = ("second-measures", "print(")
-    return run_cells("00_why_normalize.ipynb", "setup", measures)["told_apart"]
-
-
-def told(h, digits):
-    return told_apart()(h, digits)
-
-
-def size(h, digits):
-    return h.square().mean().sqrt().item()
-
-
-def kept_of(
-    *, seeds=range(3), measure=told, end=-1, picked="validation", summed=lambda s: sum(s) / 3
-):
-    """The solution with one thing changed."""
-
-    def kept(depth, width):
-        data = training.digits()
-        found = []
-        for seed in seeds:
-            net = training.mlp(depth=depth, width=width, seed=seed)
-            h = net[:end](getattr(data, f"{picked}_x")).detach()
-            found.append(measure(h, getattr(data, f"{picked}_y")))
-        return summed(found)
-
-    return kept
-
-
-DEPTHS_AND_WIDTHS = {
-    "one start": (kept_of(seeds=[0], summed=sum), NARROWEST, "the share of one start"),
-    "the sum": (kept_of(summed=sum), NARROWEST, "divide by their number"),
-    "the largest": (kept_of(summed=max), NARROWEST, "the largest of the three"),
-    "the smallest": (kept_of(summed=min), NARROWEST, "the smallest of the three"),
-    "the first layer": (kept_of(end=2), NARROWEST, "behind the first layer"),
-    "the size": (kept_of(measure=size), NARROWEST, "that is the size"),
-    "training pictures": (kept_of(picked="train"), NARROWEST, "take the validation pictures"),
-    "other seeds": (kept_of(seeds=range(1, 4)), NARROWEST, "those are the seeds 1 to 3"),
-    "one width": (lambda d, w: kept_of()(d, 64), NARROWEST, "the share at the width 64"),
-    "swapped": (lambda d, w: kept_of()(w, d), NARROWEST, "have changed places"),
-    "nothing measured": (kept_of(), {}, "kept is right; now measure"),
-    "wrong, and nothing measured": (kept_of(summed=sum), {}, "divide by their number"),
-    "not measured": (kept_of(), NARROWEST | {30: None}, "narrowest[30] is still None"),
-    "too narrow": (kept_of(), NARROWEST | {30: 128}, "30 layers of width 128 keep 0.28"),
-    "too wide": (kept_of(), NARROWEST | {10: 128}, "10 layers of width 64 keep at least"),
-    "as deep as wide": (kept_of(), NARROWEST | {30: 32}, "go wider"),
-    "no such width": (kept_of(), NARROWEST | {30: 192}, "expected one of"),
-    "words": (
-        kept_of(),
-        NARROWEST | {3: "16"},
-        "narrowest[3] is '16', expected one of the numbers",
-    ),
-    "a list": (kept_of(), [16, 64, 256], "a dict with the depths"),
-    "a depth is missing": (kept_of(), {3: 16, 10: 64}, "a dict with the depths"),
-}
-
-
-@pytest.mark.parametrize(
-    ("kept", "narrowest", "message"), DEPTHS_AND_WIDTHS.values(), ids=DEPTHS_AND_WIDTHS
-)
-def test_the_slip_in_depth_over_width_is_named(kept, narrowest, message):
-    verdict = check.depth_over_width(kept, narrowest)
-    assert verdict.startswith("[x]")
-    assert message in verdict
-
-
-@pytest.mark.slow  # the solution, in make test, is accepted with the same answer
-def test_what_was_measured_of_depth_over_width_is_accepted():
-    verdict = check.depth_over_width(kept_of(), NARROWEST)
-    assert verdict.startswith("[ok]")
-    assert "depth times 10 asks here for width times 16" in verdict
-    as_tensor = kept_of(summed=lambda shares: torch.tensor(shares).mean())
-    assert check.depth_over_width(as_tensor, NARROWEST).startswith("[ok]")
 
 
 @every_slip({check.own_norm: NORMS, check.block: BUILT})
@@ -452,7 +384,7 @@ def test_a_block_may_hold_its_parts_in_another_way(made):
     assert check.block(made).startswith("[ok]")
 
 
-SIZES = {
+MEASURES = {
     "cubes": lambda h: (h.abs() ** 3).mean(-1, keepdim=True) ** (1 / 3),
     "the largest": lambda h: h.abs().amax(-1, keepdim=True),
     "centred": lambda h: (h - h.mean(-1, keepdim=True)).abs().mean(-1, keepdim=True),
@@ -475,62 +407,38 @@ SIZES = {
         lambda h: h / (mean(h) + 1e-4),
     ],
 )
-def test_an_epsilon_like_torch_s_is_small_enough(norm, monkeypatch):
-    monkeypatch.setattr(check, "_trained", lambda student, rate, seed=0: 0.6)
+def test_an_epsilon_like_torch_s_is_small_enough(norm, untrained):
     assert check.own_norm(norm_of(norm)).startswith("[ok]")
 
 
-def test_an_epsilon_as_large_as_the_row_is_named(monkeypatch):
-    monkeypatch.setattr(check, "_trained", lambda student, rate, seed=0: 0.6)
+def test_an_epsilon_as_large_as_the_row_is_named():
     for norm in (lambda h: h / (mean(h) + 1), lambda h: h / ((mean(h) ** 4 + 1e-2) ** (1 / 4))):
         verdict = check.own_norm(norm_of(norm))
         assert "do not leave as the rows themselves do" in verdict
         assert "the fourth root of 1e-5 is 0.06" in verdict
 
 
+@pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
+def test_an_unusual_norm_is_none_of_the_lesson_s(measure, untrained):
+    assert check.own_norm(norm_of(lambda h: h / (measure(h) + 1e-6))).startswith("[ok]")
+
+
 @pytest.mark.slow
-def test_an_unusual_norm_is_accepted_with_the_accuracy_that_it_brought():
-    size = SIZES["cubes"]
-    norm = norm_of(lambda h: h / (size(h) + 1e-6))
+def test_the_accuracy_that_a_norm_brings_is_said():
+    measure = MEASURES["cubes"]
+    norm = norm_of(lambda h: h / (measure(h) + 1e-6))
     net = training.mlp(norm, depth=30, residual=True, init="torch")
     run = training.train(net, training.digits(), steps=100, lr=0.1)
     verdict = check.own_norm(norm)
     assert verdict.startswith("[ok]")
-    assert f"reached {run.validation_accuracy[-1]:.2f} at the rate 0.1" in verdict
+    assert f"thirty layers reach {run.validation_accuracy[-1]:.0%} in 100 steps" in verdict
 
 
-def test_the_best_rate_is_tried_from_two_more_starts(monkeypatch):
-    reached = {(0.1, 0): None, (0.3, 0): 0.9, (1.0, 0): 0.7, (0.3, 1): 0.85, (0.3, 2): 0.4}
-    monkeypatch.setattr(check, "_trained", lambda student, rate, seed=0: reached[rate, seed])
+@pytest.mark.parametrize(
+    ("reached", "said"),
+    [(0.93, "reach 93% in 100 steps"), (0.41, "less than 50%"), (None, "layers overflow")],
+)
+def test_what_the_thirty_layers_reach_is_said_and_not_judged(reached, said, monkeypatch):
+    monkeypatch.setattr(check, "_trained", lambda student: reached)
     verdict = check.own_norm(norm_of(lambda h: h / mean(h)))
-    assert verdict.startswith("[ok]")
-    assert "two more starts at the rate 0.3 reached 0.85 and less than half" in verdict
-
-
-@pytest.mark.parametrize("reached", [0.6, 0.93])
-def test_the_accuracy_is_told_also_above_what_is_wanted(reached, monkeypatch):
-    monkeypatch.setattr(check, "_trained", lambda student, rate, seed=0: reached)
-    verdict = check.own_norm(norm_of(lambda h: h / mean(h)))
-    assert verdict.startswith("[ok]")
-    assert f"{reached:.2f}" in verdict
-
-
-def test_numbers_that_overflow_are_named(monkeypatch):
-    monkeypatch.setattr(check, "_trained", lambda student, rate, seed=0: None)
-    verdict = check.own_norm(norm_of(lambda h: h / mean(h)))
-    assert verdict.startswith("[x]") and "overflowed numbers at the rate 0.1" in verdict
-
-
-def test_a_norm_with_which_the_net_learns_too_little_is_told_what_it_reached(monkeypatch):
-    monkeypatch.setattr(check, "_trained", lambda student, rate, seed=0: 0.55)
-    verdict = check.own_norm(norm_of(lambda h: h / mean(h)))
-    assert (
-        verdict.startswith("[x]") and "0.55 at the rate 0.1" in verdict and "wanted 0.6" in verdict
-    )
-
-
-@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
-def test_an_unusual_norm_is_none_of_the_lesson_s(size, monkeypatch):
-    """The training, which takes a second, is left out: each of them reached 0.6 when it ran."""
-    monkeypatch.setattr(check, "_trained", lambda student, rate, seed=0: 0.6)
-    assert check.own_norm(norm_of(lambda h: h / (size(h) + 1e-6))).startswith("[ok]")
+    assert verdict.startswith("[ok]") and said in verdict
