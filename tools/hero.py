@@ -5,8 +5,8 @@ from pathlib import Path
 from normcourse.lesson import Notebook, Picture
 
 ROOT = Path(__file__).resolve().parents[1]
-LESSON = ROOT / "notebooks/02_layer_norm.ipynb"
-CELL = "closed-figure"
+LESSON = ROOT / "notebooks/00_why_normalize.ipynb"
+CELL = "depth-figure"
 PICTURE = ROOT / "notebooks/reference/hero.png"
 
 
