@@ -37,11 +37,11 @@ def test_its_sections_are_named_rightly(question, places):
     ("there", "planted", "says"),
     [
         ("[00 ·", "[01 ·", "leads to"),
-        ("· Both", "· Neither", "leads to"),
-        ("#Both", "#Gone", "no section Gone"),
+        ("· Two repairs", "· Neither", "leads to"),
+        ("#Two-repairs", "#Gone", "no section Gone"),
     ],
 )
 def test_a_place_that_is_wrong_is_seen(there, planted, says):
-    places = next(places for _, _, places in QUESTIONS if "#Both" in places)
+    places = next(places for _, _, places in QUESTIONS if "#Two-repairs" in places)
     assert there in places
     assert any(says in fault for fault in faults(places.replace(there, planted)))

@@ -151,7 +151,7 @@ def test_paired_weights_need_no_repair(seed):
 
 
 def keras_example(order, seed):
-    """The network of its cifar10_cnn.py, with Glorot's variances as the order counts the fans."""
+    """The network of its CIFAR-10 example, with Glorot's variances as the order counts the fans."""
     convolutions = [(3, 32, 1), (32, 32, 0), (32, 64, 1), (64, 64, 0)]
     parts = []
     for place, (inputs, outputs, padding) in enumerate(convolutions):
