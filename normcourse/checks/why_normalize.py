@@ -126,6 +126,9 @@ BLOCKS = {  # of h, norm, linear
     "the bias of the Linear is missing: call linear(...), not its weight alone.": (
         lambda h, norm, linear: h + torch.relu(norm(h) @ linear.weight.T)
     ),
+    "use the norm that is given, self.norm(h); yours normalizes without its gain and bias.": (
+        lambda h, norm, linear: h + torch.relu(linear(functional.layer_norm(h, h.shape[-1:])))
+    ),
     "the sum is not halved: h + F(norm(h)).": lambda h, norm, linear: (
         (h + torch.relu(linear(norm(h)))) / 2
     ),
@@ -230,9 +233,11 @@ def block(student) -> None:
         except (NameError, TypeError) as error:
             if str(error) in CALLED_F:
                 raise Slip(
-                    "F is the formula's name for the branch, Linear then ReLU; in your code the "
-                    "Linear is self.linear."
+                    "F is not imported here: write torch.relu(...). In the formula, F is the "
+                    "branch, Linear then ReLU; in your code the Linear is self.linear."
                 ) from None
+            if "'ReLU'" in str(error):
+                raise Slip("nn.ReLU is a module: write torch.relu(x), or nn.ReLU()(x).") from None
             raise
 
     def evaluated(h):
@@ -338,8 +343,9 @@ def own_norm(student) -> str:
     if not normed.any():
         raise Slip("your norm returns zeros: divide the row by its scale.")
     _not_known(student, 100 * rows)
-    _one_scale(student, rows, normed)
+    _by_itself(student, rows, normed)
     _divided(rows, normed)
+    _one_scale(student, rows, normed)
     scales = normed.square().mean(1).sqrt()
     if not LEAST < scales.min() <= scales.max() < MOST:
         found = f"rows leave with scales from {scales.min():.2g} to {scales.max():.2g}"
@@ -395,6 +401,10 @@ def _one_scale(student, rows: Tensor, normed: Tensor) -> None:
     with_zeros = rows.index_fill(0, torch.tensor([3]), 0.0)
     if not _normed(student, with_zeros).isfinite().all():
         raise Slip("a row of zeros becomes NaN: add a small number to what you divide by.")
+
+
+def _by_itself(student, rows: Tensor, normed: Tensor) -> None:
+    """Raise Slip for a norm whose answer for a row depends on the others."""
     for some in (slice(20), slice(20, None)):  # a batch may be divided by its first row's scale
         alone = _normed(student, rows[some]).detach()
         if not torch.allclose(alone, normed[some]):

@@ -207,8 +207,16 @@ def called_by_an_unknown_name(h, norm, linear):
 
 
 BUILT = {name: (block_of(formula), says) for name, (formula, says) in BLOCKS.items()} | {
-    "F as a function": (block_of(called_by_the_formula), "the formula's name for the branch"),
-    "F, unknown": (block_of(called_by_an_unknown_name), "the formula's name for the branch"),
+    "F as a function": (block_of(called_by_the_formula), "In the formula, F is the branch"),
+    "F, unknown": (block_of(called_by_an_unknown_name), "F is not imported here"),
+    "a module called as a function": (
+        block_of(lambda h, norm, linear: h + nn.ReLU(linear(norm(h)))),
+        "nn.ReLU is a module",
+    ),
+    "a norm without its gain": (
+        block_of(lambda h, norm, linear: h + linear(F.layer_norm(h, (5,))).relu()),
+        "without its gain and bias",
+    ),
     "in a list": (Hidden, "norm.weight is not among the parameters()"),
     "half in a list": (HalfHidden, "linear.weight is not among the parameters()"),
     "in training only": (InTrainingOnly, "after eval()"),
