@@ -1,7 +1,6 @@
-"""Saturation: how much of a layer's output sits at its limit, how many of its slopes are lost.
+"""Saturation: where an output is at its limit and where a slope is lost, which are two things.
 
-An output can saturate without its slope (a sloped tail) and a slope without its output (the minimum
-of GELU), and both depend on what comes in: every number here belongs to a law of the input.
+A slope can saturate without its output: at the minimum of GELU it is 0.
 """
 
 import math
@@ -30,7 +29,6 @@ def slopes(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 REACH = 12.0  # N(0, 1) leaves 4e-33 beyond
 NODES, PANELS = 16, 96  # a panel is 1/4 wide: functions of this scale come out to rounding
-LIMIT = 40  # sets are looked for up to here
 
 
 def normal_expectation(
@@ -54,64 +52,7 @@ def normal_expectation(
     return (function(z) * density * half * weights).sum()
 
 
-def saturation_set(slope: Callable[[Tensor], Tensor], threshold: float = 0.01) -> Tensor:
-    """(k, 2): the k intervals of x with |f'(x)| < threshold, in order; infinite at open ends.
-
-    slope: f', of a tensor.
-    Ends are found by bisection, down to rounding, between the points of a grid 0.001 apart: a
-    narrower interval may be missed. What holds at |x| = 40 is assumed to hold beyond it.
-    Source: GRAD-SAT, definition 3.3.2, solved for x.
-    """
-    return _intervals(lambda x: slope(x).abs() < threshold)
-
-
-def normal_probability(intervals: Tensor) -> Tensor:
-    """P(z in any of the disjoint intervals (k, 2)) for z from N(0, 1): one number.
-
-    Source: the distribution function of N(0, 1).
-    """
-    low, high = torch.special.ndtr(intervals).unbind(-1)
-    return (high - low).sum()
-
-
-def normal_saturation(slope: Callable[[Tensor], Tensor], threshold: float = 0.01) -> Tensor:
-    """S = P(|f'(z)| < threshold) for z from N(0, 1), one number; slope is f'.
-
-    [EQ-SATURATION]
-
-    Source: GRAD-SAT, equation (3.3.30), with the law of the input stated.
-    """
-    return normal_probability(saturation_set(slope, threshold))
-
-
-def normal_stability(slope: Callable[[Tensor], Tensor]) -> Tensor:
-    """G = E|f'(z) - 1| for z from N(0, 1), one number; slope is f'.
-
-    [EQ-STABILITY]
-
-    Source: GRAD-SAT, equation (3.3.31).
-    """
-    kinks = _intervals(lambda x: slope(x) < 1).flatten()
-    return normal_expectation(lambda z: (slope(z) - 1).abs(), [0.0, *kinks.tolist()])
-
-
-def _intervals(inside: Callable[[Tensor], Tensor]) -> Tensor:
-    """(k, 2): where a predicate holds."""
-    steps = 1000 * LIMIT
-    grid = torch.arange(-steps, steps + 1, dtype=torch.float64) / 1000  # holds 0, where kinks are
-    held = inside(grid)
-    flips = (held[1:] != held[:-1]).nonzero().squeeze(1)
-    left, right = grid[flips], grid[flips + 1]
-    for _ in range(60):
-        middle = (left + right) / 2
-        same = inside(middle) == held[flips]
-        left, right = torch.where(same, middle, left), torch.where(same, right, middle)
-    below = grid.new_full((int(held[0]),), -math.inf)
-    above = grid.new_full((int(held[-1]),), math.inf)
-    return torch.cat([below, left, above]).reshape(-1, 2)
-
-
-# Where the sigmoid and tanh saturate: in the output and in the slope, which are two things
+# Where the sigmoid and tanh saturate, in the output and in the slope
 
 
 class Thresholds(NamedTuple):

@@ -384,6 +384,15 @@ def test_A171_A172_limits_and_slopes_of_the_sigmoid():
     assert flat.abs() < 1e-6 and nn.functional.gelu(torch.tensor(-9.0)).abs() < 1e-6
 
 
+def test_A176_distances_from_the_limits():
+    def nearer(x):
+        y = torch.tensor(x).sigmoid().item()
+        return min(y, 1 - y)
+
+    assert 0.017 < nearer(4.0) < 0.018
+    assert nearer(1.0) > 0.268
+
+
 def test_A178_the_sigmoid_saturates_on_both_sides():
     low, high = torch.sigmoid(torch.tensor([-6.0, 6.0]))
     assert torch.isclose(low * (1 - low), high * (1 - high))
@@ -524,6 +533,20 @@ def test_A229_the_stream_grows_and_the_norms_output_does_not():
         stream = stream + layer_norm(stream) @ draw(32, 32, seed=k + 1) / 32**0.5
     assert stream.square().mean() > 10
     assert torch.isclose(layer_norm(stream).square().mean(), torch.tensor(1.0))
+
+
+def test_A233_A234_A236_two_scores_of_activation_functions():
+    x = torch.linspace(-9, 9, 900_000)
+
+    def average(values, scale=1.0):
+        density = torch.exp(-((x / scale) ** 2) / 2)
+        return ((values * density).sum() / density.sum()).item()
+
+    slopes = {name: activation.slope(x) for name, activation in measures.ACTIVATIONS.items()}
+    assert average(slopes["ReLU"] < 0.1) == pytest.approx(0.5)  # S
+    assert average(slopes["tanh"].abs() < 0.1) < 0.1 < average(slopes["tanh"].abs() < 0.1, scale=3)
+    distance = {name: average((slope - 1).abs()) for name, slope in slopes.items()}  # G
+    assert 0 < distance["tanh"] < distance["ReLU"] < distance["GELU"]
 
 
 def test_A237_relu_nets_approximate_what_they_are_given_units_for():

@@ -15,49 +15,6 @@ def number(value):
     return torch.tensor(value, dtype=torch.float64)
 
 
-def phi(x):
-    """Distribution function of N(0, 1)."""
-    return (1 + math.erf(x / math.sqrt(2))) / 2
-
-
-# Saturation
-
-TABLE = [  # S(0.01), S(0.1), G under N(0, 1): SOURCE-AUDIT 2.4, by the trapezoid rule
-    (lambda x: x + 3, 0.0, 0.0, 0.0),
-    (torch.sigmoid, 0.0, 0.0391, 0.7934),
-    (torch.tanh, 0.0028, 0.0690, 0.3943),
-    (torch.relu, 0.5, 0.5, 0.5),
-    (F.elu, 0.0, 0.0107, 0.2384),
-    (F.gelu, 0.0150, 0.1805, 0.5393),
-    (F.silu, 0.0162, 0.1808, 0.5116),
-    (F.softplus, 0.0, 0.0140, 0.5),
-    (F.softsign, 0.0, 0.0306, 0.5872),
-    (functional.isru, 0.0, 0.0564, 0.4351),
-    (F.hardtanh, 0.3173, 0.3173, 0.3173),
-    (lambda x: torch.tanh(0.5 * x), 0.0, 0.0039, 0.5868),
-]
-
-
-@pytest.mark.parametrize(("function", "low", "high", "distance"), TABLE)
-# [EQ-SATURATION] [EQ-STABILITY]
-def test_measures_under_the_normal_law(function, low, high, distance):
-    close = {"rtol": 0, "atol": 5.1e-5}  # half a unit of the table's last place
-
-    def slope(x):
-        return measures.slopes(function, x)
-
-    assert_close(measures.normal_saturation(slope), number(low), **close)
-    assert_close(measures.normal_saturation(slope, 0.1), number(high), **close)
-    assert_close(measures.normal_stability(slope), number(distance), **close)
-
-
-@pytest.mark.parametrize("threshold", [0.3, 0.1, 0.01])
-def test_saturation_of_tanh_in_closed_form(threshold):  # A177: tanh' < e beyond artanh(sqrt(1 - e))
-    want = 2 * phi(-math.atanh(math.sqrt(1 - threshold)))
-    got = measures.normal_saturation(measures.tanh_slope, threshold)
-    assert_close(got, number(want), rtol=1e-12, atol=0)
-
-
 def test_slopes_of_a_layer_leave_nothing_behind():
     layer, x = layers.DyT(3, dtype=torch.float64), draw(5, 3)
     with torch.no_grad():

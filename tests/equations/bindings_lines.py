@@ -393,27 +393,7 @@ def sigmoid_near_its_limit(draw):
     return {"x": x, "y": x.sigmoid(), "varepsilon": 1 - x.sigmoid()}
 
 
-@lines("00a kinds-derive-tanh")
-def tanh_threshold(draw):
-    x = positive(draw, 1)[0]
-    return {"x": x, "y": x.tanh(), "varepsilon": 1 - x.tanh() ** 2}
-
-
-@lines("00a kinds-derive-tanh", "solutions/00a ex2")
-def scaled_tanh_threshold(draw):
-    x, alpha = (leaf(number) for number in positive(draw, 2))
-    y = (alpha * x).tanh()
-    return {"x": x, "alpha": alpha, "y": y, "varepsilon": alpha * (1 - y**2)}
-
-
-@lines("00a swish-derive")
-def swish(draw):
-    x, beta = leaf(draw(1)[0]), leaf(draw(1)[0])
-    s = (beta * x).sigmoid()
-    return {"x": x, "beta": beta, "s": s, "y": x * s}
-
-
-@lines("00a closed-why", "00a closed-predict", "solutions/00a ex5")
+@lines("00a closed-why", "solutions/00a ex3")
 def moved_sigmoid(draw):
     a, b = positive(draw, 2)
     x = draw(1)[0]
@@ -421,13 +401,19 @@ def moved_sigmoid(draw):
     return curve | {"A": a, "B": b, "C": -a / 2, "x": x, "sigmoid()": torch.sigmoid}
 
 
-@lines("solutions/00a ex5")
+@lines("00a closed-weights")
+def weights_after_a_moved_sigmoid(draw):
+    values = {"A": 4.0, "B": 1.0, "C": -2.0, "w": 16.0, "n": 3}
+    return values | {"W": draw(3), "x": draw(3), "sigmoid()": torch.sigmoid}
+
+
+@lines("solutions/00a ex3")
 def slope_one(draw):
     (a,) = positive(draw, 1)
     return {"A": a, "B": 4 / a}
 
 
-@lines("solutions/00a ex3")
+@lines("solutions/00a ex2")
 def leaky_variance(draw):
     return {"a": 0.3, "n": 7, "v": 2 / (1.09 * 7), "q": 1.3}
 

@@ -5,7 +5,6 @@ They say where the functions come from, how steep they are and what they cannot 
 
 import math
 
-import numpy as np
 import torch
 
 from normcourse import measures
@@ -189,33 +188,3 @@ def conditional_mean(draw):
         member[k, rows] = 1
     case = {"x": x, "y": y, "a": knots, "m": means, "B": member, "n": member.sum(1), "K": 3, "N": 7}
     return [case | {"t": t} for t in (means, means + 0.5 * draw(3))]
-
-
-def under_normal_law(ends):
-    """Slopes of tanh at nodes whose weighted sum is an expectation under the normal law.
-
-    The sum is exact although what is averaged jumps at the ends.
-    """
-    edges = np.unique([*np.linspace(-12, 12, 97), *ends])  # N(0, 1) leaves 4e-33 beyond 12
-    nodes, weights = np.polynomial.legendre.leggauss(16)
-    half = np.diff(edges)[:, None] / 2
-    x = edges[:-1, None] + half * (1 + nodes)
-    weights = half * weights * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
-    return {
-        "dy_dx": 1 / np.cosh(x.ravel()) ** 2,
-        "E": lambda values: (values * weights.ravel()).sum(),
-    }
-
-
-@bind("EQ-SATURATION")
-def saturation(draw):
-    threshold = float(draw(1).sigmoid())
-    end = math.acosh(threshold**-0.5)  # tanh' = 1 / cosh^2
-    measure = measures.normal_saturation(measures.tanh_slope, threshold)
-    constants = {"step": lambda v: v > 0, "varepsilon": threshold}
-    return under_normal_law([-end, end]) | constants | {"S": measure}
-
-
-@bind("EQ-STABILITY")
-def stability(draw):
-    return under_normal_law([]) | {"G": measures.normal_stability(measures.tanh_slope)}

@@ -73,12 +73,6 @@ def swish(draw):
 # Saturation
 
 
-@bind("EQ-SATURATION-DEPTH")
-def saturation_depth(draw):
-    y = 2 * torch.tanh(draw(6)) - 0.5
-    return {"y": y, "d": torch.minimum(y + 2.5, 1.5 - y), "l": -2.5, "u": 1.5}
-
-
 def thresholds(found, epsilon):
     return {"x_out": found.output, "x_slope": found.slope, "varepsilon": epsilon}
 
