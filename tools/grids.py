@@ -260,8 +260,8 @@ for name, change in (
             rates=OPENING_RATES,
         )
 
-# Lesson 00's last question: branches made small by a constant, and norms beside branches of full
-# size; 30 layers with torch's weights, with He's weights, and 100 layers. All have the same rates
+# Lesson 00b's last question: branches times a constant, and norms beside branches without one; 30
+# layers with torch's weights, with He's weights, and 100 layers. All have the same rates
 LAST_RATES = [3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]
 for name, change in (("", {}), ("_hes", {"init": "he"}), ("_deep", {"depth": 100})):
     for kind, names, gain in (

@@ -1,4 +1,4 @@
-"""Checks of lesson 00b: residual branches, the best rate, inputs without units.
+"""Checks of lesson 00b: a constant for residual branches, the best learning rate.
 
 Each table below maps what a check says to the wrong answer that earns it.
 """
@@ -11,25 +11,26 @@ from torch import Tensor
 
 from normcourse import draw, measures
 from normcourse.checks.probes import call
-from normcourse.checks.values import describe
 from normcourse.checks.verdict import Slip, every_case, exercise, parts, real
 
 LONGEST = 3
-SMALLEST = 0.5  # of size times number of blocks: below, the branches are as good as switched off
+SMALLEST = 0.5  # of constant times number of blocks: below, the branches are nearly switched off
 BRANCHES = (10, 64, 1000)  # numbers of blocks
 SIZES = {  # of the number of blocks
     "1 / sqrt(K) is for branches that point in random directions; "
     "here they may all point in one.": (lambda K: K**-0.5),
-    "1 / K^2 switches the branches off: size times K has to be at least 0.5.": lambda K: K**-2,
-    "0 switches the branches off: size times K has to be at least 0.5.": lambda K: 0.0,
-    "1 is the full size: each block may double the gradient.": lambda K: 1.0,
+    "1 / K^2 switches the branches off: s times K has to be at least 0.5.": lambda K: K**-2,
+    "0 switches the branches off: s times K has to be at least 0.5.": lambda K: 0.0,
+    "1 leaves the branch as it is: each block may double the gradient.": lambda K: 1.0,
     "3 / K: the K-th power of 1 + 3 / K is about 20; what grows is a power, not a sum.": lambda K: (
         3 / K
     ),
     "2 / K: the K-th power of 1 + 2 / K is about 7; what grows is a power, not a sum.": lambda K: (
         2 / K
     ),
-    "1 / 3 is the share that must be left at the end, not the size of one branch.": lambda K: 1 / 3,
+    "1 / 3 is the share that must be left at the end, not the constant of one branch.": lambda K: (
+        1 / 3
+    ),
     "ln(3) / K keeps the growth below 3, but a shrinking gradient falls just below a third.": (
         lambda K: math.log(3) / K
     ),
@@ -52,7 +53,7 @@ RATE = {  # v: the inputs X, their number N, the smallest and the largest curvat
     "rate: divide by N, the number of rows, not by the number of features.": lambda v: (
         2 / (v.M + v.m) * v.X.shape[1] / v.N
     ),
-    "rate: the two parts are exchanged: first the rate, then the share.": lambda v: (
+    "rate: the two parts are swapped: first the rate, then the share.": lambda v: (
         (v.M - v.m) / (v.M + v.m)
     ),
     "rate: those are variances; the mean belongs to the inputs, and the features work together, so "
@@ -106,43 +107,10 @@ SHARE = {
         lambda v: _best(v.X.square().mean(0))[1]
     ),
 }
-LARGEST = 4.0  # condition number that exercise 3 allows
-UNITS = {  # of the inputs X
-    "nothing was changed: the columns still have their units.": lambda X: X,
-    "one size for all columns leaves the units as they are; take one a column.": lambda X: (
-        (X - X.mean()) / X.std()
-    ),
-    "that divides each ROW by its size; the units belong to the columns.": lambda X: (
-        (X - X.mean(1, keepdim=True)) / X.std(1, keepdim=True)
-    ),
-    "the sizes of the columns are 1, but two of them are nearly constant and so nearly the same; "
-    "subtract each column's mean first.": lambda X: X / X.square().mean(0).sqrt(),
-    "divided by their standard deviations alone, columns with large means stay large; "
-    "subtract each column's mean first.": lambda X: X / X.std(0),
-    "the means are gone, the units are not: divide each column by its size.": lambda X: (
-        X - X.mean(0)
-    ),
-    "divide by the standard deviation, not by the variance.": lambda X: (X - X.mean(0)) / X.var(0),
-    "divided by its largest value, a column keeps its mean; subtract the mean first.": lambda X: (
-        X / X.abs().amax(0)
-    ),
-    "from 0 to 1 each column keeps a mean, and columns with means are alike; "
-    "subtract each column's mean.": lambda X: (X - X.amin(0)) / (X.amax(0) - X.amin(0)),
-    "divided by its mean, a column has the mean 1, and all columns are alike; "
-    "subtract the mean, and divide by the spread.": lambda X: X / X.mean(0),
-    "one size for all columns leaves the units; so do not divide by the size of all X.": (
-        lambda X: X / X.std()
-    ),
-    "divided by their mean sizes alone, columns with large means stay alike; "
-    "subtract each column's mean first.": lambda X: X / X.abs().mean(0),
-    "subtract the mean first: divided first, a column is moved by a mean of the wrong size.": (
-        lambda X: X / X.std(0) - X.mean(0)
-    ),
-}
 
 
 @exercise(
-    "Exercise 1 (the size of residual branches)",
+    "Exercise 1 (a constant for any depth)",
     "spectral norm of at most 1",
     f"at least 1/{LONGEST} of its length",
     f"at most {LONGEST} times its length",
@@ -150,8 +118,8 @@ UNITS = {  # of the inputs X
     "K = {}, {} and {}".format(*BRANCHES),
 )
 def branch_size(student) -> None:
-    """student(K): a size s for which (1 + s)^K <= 3, (1 - s)^K >= 1/3 and s K >= 0.5."""
-    sizes = [real(student(K), f"the size for K = {K}") for K in BRANCHES]
+    """student(K): a constant s for which (1 + s)^K <= 3, (1 - s)^K >= 1/3 and s K >= 0.5."""
+    sizes = [real(student(K), f"s for K = {K}") for K in BRANCHES]
     if all(_fits(K, size) for K, size in zip(BRANCHES, sizes, strict=True)):
         return
     for message, wrong in SIZES.items():
@@ -159,7 +127,7 @@ def branch_size(student) -> None:
             raise Slip(message)
     for K, size in zip(BRANCHES, sizes, strict=True):
         if not _fits(K, size):
-            raise Slip(f"for K = {K} your size is {size:.3g}: {_reason(K, size)}")
+            raise Slip(f"for K = {K} your s is {size:.3g}: {_reason(K, size)}")
 
 
 def _fits(K: int, size: float) -> bool:
@@ -167,11 +135,11 @@ def _fits(K: int, size: float) -> bool:
 
 
 def _reason(K: int, size: float) -> str:
-    """What a size does wrong in the worst case, or nothing."""
+    """What a constant does wrong in the worst case, or nothing."""
     if not math.isfinite(size) or size < 0:
-        return "a size is a number from 0 on."
+        return "it has to be a number from 0 on."
     if size * K < SMALLEST - 1e-12:
-        return "size times K is below 0.5, so the branches are nearly switched off."
+        return "s times K is below 0.5, so the branches are nearly switched off."
     if K * math.log1p(size) > math.log(LONGEST) + 1e-9:
         return "in the worst case the gradient grows to more than three times its length."
     if size >= 1 or K * math.log1p(-size) < -math.log(LONGEST) - 1e-9:
@@ -213,51 +181,3 @@ def _curvatures(X: Tensor) -> Tensor:
 
 def _best(curvatures: Tensor) -> tuple[float, float]:
     return measures.best_step(curvatures.min().item(), curvatures.max().item())
-
-
-@exercise("Exercise 3 (inputs without units)", f"at most {LARGEST:.0f}", "four features")
-def units(student) -> None:
-    """student(X): the inputs, shifted and scaled, with a condition number of at most 4."""
-    given = (_in_units(300, seed=3), _in_units(500, seed=4))
-    gots = [_transformed(student, X) for X in given]
-    for message, wrong in UNITS.items():
-        if all(
-            torch.allclose(got, wrong(X), rtol=1e-6) for got, X in zip(gots, given, strict=True)
-        ):
-            raise Slip(message)
-    for got, X in zip(gots, given, strict=True):
-        if _lost(got, X) > 1e-3:
-            raise Slip(
-                "the inputs cannot be got back from your columns by shifts, scalings and mixtures: "
-                "something is lost, so a linear layer would learn another task."
-            )
-        condition = measures.condition_number(got.T @ got / len(got)).item()
-        if condition > LARGEST:
-            raise Slip(f"the condition number is {condition:.3g}, wanted at most {LARGEST:.0f}.")
-
-
-def _transformed(student, X: Tensor) -> Tensor:
-    got = call(student, X=X)
-    if not isinstance(got, Tensor) or got.shape != X.shape:
-        shape = f" of shape {tuple(got.shape)}" if isinstance(got, Tensor) else ""
-        raise Slip(f"the result is {describe(got)}{shape}, expected a tensor of {tuple(X.shape)}.")
-    got = got.to(torch.float64)
-    if not got.isfinite().all():
-        raise Slip("the result holds NaN or infinity.")
-    return got
-
-
-def _in_units(rows: int, seed: int) -> Tensor:
-    """(rows, 4): features in four units; the last two have a mean far from 0."""
-    means = torch.tensor([0.0, 0.0, 50.0, 0.3])
-    sizes = torch.tensor([1000.0, 0.01, 2.0, 0.01])
-    return means + sizes * draw(rows, 4, seed=seed)
-
-
-def _lost(got: Tensor, X: Tensor) -> float:
-    """The largest share of a column of X that no mixture of got's columns and a constant gives."""
-    constant = torch.ones(len(got), 1)
-    basis = torch.cat([got / got.abs().amax().clamp(min=1e-300), constant], 1)
-    standard = (X - X.mean(0)) / X.std(0)
-    fitted = basis @ (torch.linalg.pinv(basis, rtol=1e-12) @ standard)
-    return (standard - fitted).square().mean(0).sqrt().max().item()

@@ -53,7 +53,7 @@ def check_of(lesson, name):
 @pytest.mark.parametrize("path", sorted(LESSONS.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_the_solutions_solve_what_the_lesson_asks(path):
     asked = [name for name, _ in checks_called(path)]
-    assert len(asked) >= 3
+    assert len(asked) >= 2
     assert asked == [name for name, _ in checks_called(SOLUTIONS / path.name)]
 
 

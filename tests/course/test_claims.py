@@ -408,6 +408,26 @@ def test_A194_heads_share_one_loss():
     assert torch.isclose(parts.norm() ** 2, parts.square().sum(-1).sum())
 
 
+def test_A202_the_best_threshold_is_that_of_the_network():
+    """Eight plain layers whose weights are 1.4 times too large; SGD, 40 steps, five seeds."""
+    data = training.digits()
+
+    def reached(threshold):
+        found = []
+        for seed in range(5):
+            net = training.mlp(depth=8, seed=seed)
+            with torch.no_grad():
+                for layer in net[:-1:2]:
+                    layer.weight.mul_(1.4)
+            run = training.train(net, data, steps=40, lr=0.05, seed=seed, clip=threshold)
+            found.append(run.validation_accuracy[-1])
+        return sum(found) / len(found)
+
+    low, one, ten, hundred = map(reached, (0.1, 1.0, 10.0, 100.0))
+    assert low < 0.15
+    assert ten > max(one, hundred) + 0.03
+
+
 def test_A205_more_outputs_than_inputs_let_a_gradient_vanish():
     """Below the smallest singular value, which is 5, and exactly to 0."""
     weight = torch.tensor([[3.0], [4.0]])  # 2 outputs, 1 input

@@ -429,7 +429,7 @@ def softmax(draw):
 # Matrices
 
 
-@lines("00b powers-why")
+@lines("00b powers-bounds")
 def eigenvector(draw):
     """Of a matrix that is not symmetric: a diagonal one, seen in another basis."""
     basis, values = draw(3, 3), row(0.4, -1.3, 0.7)
@@ -438,7 +438,7 @@ def eigenvector(draw):
     return {"W": w, "v": basis[:, 1], "lambda": values[1]} | size
 
 
-@lines("00b powers-why")
+@lines("00b powers-bounds")
 def any_vector(draw):
     w = draw(3, 3)
     return {"W": w, "v": draw(3), "c": torch.linalg.matrix_norm(w, 2), "t": 3}
