@@ -19,6 +19,7 @@ from normcourse.training.models import (
     cnn,
     mlp,
     residual_mlp,
+    seeded,
     signal_cnn,
     transformer,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "residual_mlp",
     "rows_read",
     "same_verdict",
+    "seeded",
     "signal_cnn",
     "signals",
     "stacked_accuracy",

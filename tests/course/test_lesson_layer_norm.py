@@ -1,117 +1,141 @@
-"""Lesson 02's sentences on thirty layers and pairs, which no cell shows."""
-
-from pathlib import Path
+"""Lesson 02's table of claims: other seeds, lengths, widths, depths and learning rates."""
 
 import pytest
 import torch
 from torch import nn
 
 from normcourse import training
-from normlib import layers
-from tests.course.lesson_tables import train_at
+from tests.course.lesson_tables import run_cells
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("float64_as_in_the_lessons")]
-STARTS = (0, 1, 2)
-RECORDS = Path(__file__).parents[2] / "notebooks" / "records"
+LESSON = "02_layer_norm.ipynb"
+SEEDS = (0, 1, 2)
 
 
-def deep(norm, seed, depth=30, **how):
-    return training.mlp(norm, depth=depth, init="torch", residual=True, seed=seed, **how)
+@pytest.fixture(scope="module")
+def page():
+    """What the lesson's cells define."""
+    before_pairs = ("pairs", "\n\nfor size in ")
+    cells = ("failure-data", "failure-net", "failure-loop", before_pairs, "stream-net")
+    names = run_cells(LESSON, "setup", *cells)
+    names["none"] = lambda features: nn.Identity()
+    return names
 
 
-def read(net, data):
-    return 100 * training.accuracy(net, data.test_x, data.test_y)
+# The coin
 
 
-def from_pairs(net, data, seed, **how):
-    training.train(net, data, seed=seed, **({"batch_size": 2, "steps": 600} | how))
-    return read(net, data)
+def tosses(count, seed, moments):
+    """As the lesson's, for sequences of any length."""
+    generator = torch.Generator().manual_seed(seed)
+    coin = torch.randint(0, 2, (count, moments), generator=generator)
+    return (2.0 * coin - 1)[:, None, :].expand(-1, moments, -1).tril(), coin[:, 1:]
 
 
-@pytest.mark.parametrize("rate", [1e-4, 1e-3])
-@pytest.mark.parametrize(("width", "steps"), [(32, 600), (128, 600), (64, 2400)])
-def test_without_a_norm_rates_beside_those_of_the_records_stay_below(data, width, steps, rate):
-    """LayerNorm's lowest starts read 86, 88 and 91 %."""
-    for seed in STARTS[:2]:
-        net = deep(None, seed, width=width)
-        assert from_pairs(net, data, seed, lr=rate, steps=steps) < 85
+def coin_accuracies(page, norm, *, seed=0, moments=8, width=64, steps=300, batch=32, lr=0.01):
+    """Of a trained network the accuracy with whole tables, and toss by toss; and the network."""
+    layers = [nn.Linear(moments, width), norm(width), nn.ReLU()]
+    layers += [nn.Linear(width, width), norm(width), nn.ReLU()]
+    net = training.seeded(nn.Sequential(*layers, nn.Linear(width, 2)), seed)
+    first = 10_000 * seed
+    batches = (tosses(batch, first + step, moments) for step in range(steps))
+    page["train"](net, batches, lr)
+    x, y = tosses(1000, 999_999, moments)
+    ways = page["whole"], page["as_it_comes"]
+    return [page["accuracy"](way(net.eval(), x), y) for way in ways], net
 
 
-def test_moved_in_their_last_digit_all_starts_without_a_norm_and_one_other_end_alike():
-    record = training.load_record(RECORDS / "pairs_deep.json")
-    ends = {}
-    for run in record.runs:
-        if run.norm in ("none", "batch_norm") and run.phase in ("final", "nudge"):
-            ends.setdefault((run.norm, run.seed), []).append(run.test_right)
-    assert all(len(found) == 4 for found in ends.values())
-    alike = [start for start, found in ends.items() if len(set(found)) == 1]
-    assert alike == [*(("none", seed) for seed in range(5)), ("batch_norm", 3)]
+VARIED = [{}, {"moments": 4}, {"moments": 12, "steps": 900}, {"width": 32}, {"width": 128}]
 
 
-def test_a_warm_up_closes_a_part_of_the_gap(data):
-    rising = [1e-3 * min(1, (step + 1) / 300) for step in range(600)]
-    reads = []
-    for seed in range(5):
-        net = deep(None, seed)
-        train_at(rising, net, data, batch_size=2, seed=seed, kind=torch.optim.SGD)
-        reads.append(read(net, data))
-    assert 52 < min(reads) < 60  # at a constant rate 25 to 56
-    assert 71 < max(reads) < 79
+@pytest.mark.parametrize("change", VARIED, ids=str)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_through_a_norm_over_time_a_network_predicts_a_fair_coin(page, change, seed):
+    (whole, streamed), _ = coin_accuracies(page, page["group_norm"], seed=seed, **change)
+    assert whole > 0.8
+    assert 0.47 < streamed < 0.53
 
 
-def test_with_adam_and_a_falling_rate_the_lead_is_a_few_digits_in_a_hundred(data):
-    steps = 1200
-    falling = [1e-3 * (1 - step / steps) for step in range(steps)]
-    for seed in STARTS[:2]:
-        reads = []
-        for norm in (None, layers.LayerNorm):
-            net = deep(norm, seed)
-            train_at(falling, net, data, batch_size=2, seed=seed)
-            reads.append(read(net, data))
-        without, layer_norm = reads
-        assert without > 93
-        assert without < layer_norm < without + 5
+@pytest.mark.parametrize("change", VARIED, ids=str)
+@pytest.mark.parametrize("norm", ["LayerNorm", "none"])
+def test_with_layer_norm_or_without_a_norm_it_does_not(page, change, norm):
+    layer = nn.LayerNorm if norm == "LayerNorm" else page["none"]
+    for seed in SEEDS:
+        accuracies, _ = coin_accuracies(page, layer, seed=seed, **change)
+        assert all(0.47 < accuracy < 0.53 for accuracy in accuracies)
 
 
-@pytest.mark.parametrize(
-    ("width", "rate"), [(64, 0.03), (64, 0.1), (64, 0.3), (32, 0.1), (128, 0.1)]
-)
-def test_the_mild_gradient_alone_lifts_all_starts_of_three_layers(data, width, rate):
-    ends = {}
-    for name in ("batch_norm", "batch_norm_mild"):
-        norm = training.CONTENDERS[name].rows
-        nets = [deep(norm, seed, depth=3, width=width) for seed in range(5)]
-        ends[name] = [from_pairs(net, data, seed, lr=rate) for seed, net in enumerate(nets)]
-    assert min(ends["batch_norm_mild"]) > max(ends["batch_norm"])
+@pytest.mark.parametrize("lr", [0.01, 0.003])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_from_pairs_batch_norm_does_in_training_and_new_statistics_do_not_help(page, seed, lr):
+    _, net = coin_accuracies(page, page["batch_norm"], seed=seed, batch=2, steps=600, lr=lr)
+    x, y = tosses(1000, 999_999, 8)
+    in_evaluation = page["accuracy"](page["whole"](net, x), y)
+    page["update_bn"]([(x, y)], net.train())
+    measured_anew = page["accuracy"](page["whole"](net.eval(), x), y)
+    net.train()
+    halves = zip(x.split(2), y.split(2), strict=True)
+    in_training = [page["accuracy"](page["whole"](net, a), b) for a, b in halves]
+    assert sum(in_training) / len(in_training) > 0.7
+    assert 0.47 < in_evaluation < 0.53
+    assert 0.47 < measured_anew < 0.53
 
 
-def record_reads(name):
-    record = training.load_record(RECORDS / f"{name}.json")
-    return [
-        run.test_right / 4
-        for run in record.runs
-        if run.norm == "layer_norm" and run.phase == "final"
+# The signals
+
+
+@pytest.fixture(scope="module")
+def signals():
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield training.signals()
+    torch.set_default_dtype(default)
+
+
+def curves(page, signals, norm, *, seed=0, lr=0.015, width=24, dilations=(1, 3, 6, 9)):
+    """Accuracy at every third moment, with whole signals and as the points come."""
+    conv = page["CausalConv"]
+    blocks = [
+        training.Block(nn.Sequential(conv(width, width, 3, dilation=d), nn.ReLU()), norm, width)
+        for d in dilations
     ]
+    stem = [conv(1, width, 5), nn.ReLU()]
+    net = nn.Sequential(*stem, *blocks, norm(width), nn.Linear(width, 10))
+    training.seeded(net, seed)
+    batches = page["signal_batches"](signals.train_x, signals.train_y)
+    page["train"](net, batches, lr).eval()
+    x, y = signals.test_x[..., None], signals.test_y[:, None]
+    whole = (page["whole"](net, x)[:, ::3] == y).double().mean(0)
+    streamed = (page["as_it_comes"](net, x, every=3) == y).double().mean(0)
+    return whole, streamed
 
 
-@pytest.mark.parametrize(
-    ("record", "how", "orders"),
-    [
-        ("pairs_deep", {"lr": 0.03}, 20),
-        ("pairs_deep", {"lr": 0.01}, 5),
-        ("pairs_deep", {"lr": 0.1}, 5),
-        ("pairs_deep_one", {"lr": 0.01, "batch_size": 1}, 5),
-        ("pairs_deep_long", {"lr": 0.03, "steps": 2400}, 5),
-    ],
-)
-def test_one_linear_layer_reads_on_average_as_many_as_thirty_layers_with_layer_norm(
-    data, record, how, orders
-):
-    reads = []
-    for seed in range(orders):
-        net = nn.Linear(64, 10)
-        nn.init.zeros_(net.weight)
-        nn.init.zeros_(net.bias)
-        reads.append(from_pairs(net, data, seed, **how))
-    thirty = record_reads(record)
-    assert sum(reads) / orders > sum(thirty) / len(thirty) - 1
+NETS = [{}, {"seed": 1}, {"seed": 2}, {"width": 16}, {"dilations": (1, 2, 4, 8, 1, 2)}]
+
+
+@pytest.mark.parametrize("change", NETS, ids=str)
+def test_early_in_a_signal_group_norm_knows_the_rest_of_it(page, signals, change):
+    whole, streamed = curves(page, signals, page["group_norm"], **change)
+    assert whole[0] > 0.4
+    assert streamed[0] < 0.13
+
+
+@pytest.mark.parametrize("change", NETS, ids=str)
+def test_as_the_points_come_layer_norm_is_the_more_accurate_one(page, signals, change):
+    _, leaking = curves(page, signals, page["group_norm"], **change)
+    whole, streamed = curves(page, signals, nn.LayerNorm, **change)
+    assert torch.equal(whole, streamed)
+    assert streamed.mean() > leaking.mean() + 0.01
+
+
+def test_layer_norm_ends_above_no_norm_and_below_batch_norm_each_at_its_best_rate(page, signals):
+    ends = {}
+    norms = {"none": page["none"], "layer": nn.LayerNorm, "batch": page["batch_norm"]}
+    for name, norm in norms.items():
+        found = [
+            [curves(page, signals, norm, seed=seed, lr=lr)[0][-1].item() for seed in SEEDS]
+            for lr in (0.005, 0.015, 0.03)
+        ]
+        ends[name] = max(found, key=sum)
+    assert max(ends["none"]) < min(ends["layer"])
+    assert max(ends["layer"]) < min(ends["batch"])

@@ -127,18 +127,6 @@ def column_by_hand(draw):
     return {name: there[name] for name in ("x", "g", "hatx", "mu", "s", "m")}
 
 
-def normalized(x, eps):
-    deviations = x - x.mean()
-    return deviations / (deviations.square().mean() + eps).sqrt()
-
-
-@lines("solutions/02 ex1-text")
-def row_of_exercise_1(draw):
-    x = row(2, 2, 2, 10)
-    hatx = normalized(x, 13)
-    return {"x": x, "hatx": hatx, "w": row(1, 2, 1, 2), "b": row(0, 0, 1, 1), "varepsilon": 13.0}
-
-
 @lines("01a steep-derive")
 def column_of_two(draw):
     return centred(leaf(draw(2)), 1.0, draw(2))
