@@ -394,7 +394,7 @@ CHECKS = [
         "tests/course/test_probes.py::test_a_word_that_would_forbid_nothing_is_an_error",
     ),
     Fault(
-        "normlib's own gradient answers exercise 02.5",
+        "normlib's own gradient answers exercise 02.3",
         "normcourse/checks/layer_norm.py",
         'forbid(fitting, "autograd", "normlib.gradients", "layer_norm", "backward")',
         'forbid(fitting, "autograd", "layer_norm", "backward")',

@@ -1,17 +1,22 @@
 """make grade: only what a fresh check says counts, and nobody's notebook is believed."""
 
+import ast
 import csv
 import json
 import os
 
 import pytest
 
-from normcourse.lesson import Cell
+from normcourse.lesson import Cell, Notebook
 from tools import grade
 
 LESSON = "02_layer_norm"
-RIGHT = "my_row = [-0.4, -0.8, 0.6, 3.4]"
-TITLE = "1 (a row by hand)"
+CELL = "ex2-stub"
+TITLE = "2 (what does each norm see)"
+STUB = Notebook(grade.COURSE / f"{LESSON}.ipynb").cell(CELL).source
+SEEN = ("LN and BN", "neither", "BN", "LN", "BN", "LN", "BN")
+RIGHT = f"my_answers = {dict(zip(ast.literal_eval(STUB.partition(' = ')[2]), SEEN, strict=True))}"
+WRONG = RIGHT.replace("'neither'", "'BN'")
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each process would load torch")
 
@@ -29,9 +34,9 @@ def lesson():
 
 @pytest.fixture
 def handed_in(tmp_path):
-    """handed_in(name, stub=…, more=[…]): lesson 02 with this answer to exercise 1, other cells."""
+    """handed_in(name, stub=…, more=[…]): lesson 02 with this answer to exercise 2, other cells."""
 
-    def write(name, stub, more=(), lesson=LESSON, cell="ex1-stub"):
+    def write(name, stub, more=(), lesson=LESSON, cell=CELL):
         notebook = json.loads((grade.COURSE / f"{lesson}.ipynb").read_text("utf-8"))
         for each in notebook["cells"]:
             if each["id"] == cell:
@@ -49,11 +54,11 @@ def handed_in(tmp_path):
 
 
 @pytest.fixture
-def first(lesson, monkeypatch):
-    """first(path): solved and slip of exercise 1, in a process of its own."""
+def graded(lesson, monkeypatch):
+    """graded(path): solved and slip of exercise 2, in a process of its own."""
 
     def of(path, seconds=grade.SECONDS):
-        one = grade.Lesson(lesson.path, lesson.cells, lesson.asked[:1])
+        one = grade.Lesson(lesson.path, lesson.cells, lesson.asked[1:2])
         (row,) = grade.grade(path, "a student", [one], seconds)
         assert (row["lesson"], row["exercise"]) == (LESSON, TITLE)
         return row["solved"], row["slip"]
@@ -69,42 +74,46 @@ def code(name, source):
     ("stub", "solved", "slip"),
     [
         (RIGHT, "yes", ""),
-        ("my_row = None  # four numbers in a list", "not attempted", ""),
-        ("my_row = [0.5, 0, 0, 0]", "no", "the row"),
-        ("my_row = 1 / 0", "unchecked", "the cell ex1-stub raised ZeroDivisionError"),
-        ("my_row = [1, 2,", "unchecked", "the cell ex1-stub is no Python: '[' was never closed"),
+        (STUB, "not attempted", ""),
+        (WRONG, "no", "6 of 7 are right"),
+        ("my_answers = 1 / 0", "unchecked", "the cell ex2-stub raised ZeroDivisionError"),
+        (
+            "my_answers = [1, 2,",
+            "unchecked",
+            "the cell ex2-stub is no Python: '[' was never closed",
+        ),
         ("%timeit 3", "unchecked", "no Python"),
         ("raise SystemExit", "unchecked", "raised SystemExit"),
         ("import os\nos._exit(0)", "unchecked", "it uses os"),
         ("import normcourse.checks.layer_norm as c", "unchecked", "it uses normcourse"),
         ("from normcourse.checks import verdict", "unchecked", "it uses normcourse"),
-        ("check.by_hand = lambda row: '[ok] Exercise 1'", "unchecked", "it uses check"),
-        ("my_row = open('../solutions').read()", "unchecked", "it uses open"),
-        ("my_row = torch.load.__globals__", "unchecked", "it uses __globals__"),
-        ("my_row = getattr(torch, 'load')", "unchecked", "it uses getattr"),
+        ("check.what_each_sees = lambda given: '[ok] Exercise 2'", "unchecked", "it uses check"),
+        ("my_answers = open('../solutions').read()", "unchecked", "it uses open"),
+        ("my_answers = torch.load.__globals__", "unchecked", "it uses __globals__"),
+        ("my_answers = getattr(torch, 'load')", "unchecked", "it uses getattr"),
         ("torch.allclose = lambda *_: True", "unchecked", "it changes torch"),
-        ("class my_row(str):\n    __eq__ = lambda *_: True", "unchecked", "it uses __eq__"),
-        ("my_row = print('[ok] Exercise 1 (a row by hand)')", "not attempted", ""),
-        ("my_row = helper", "unchecked", "raised NameError"),
+        ("class my_answers(str):\n    __eq__ = lambda *_: True", "unchecked", "it uses __eq__"),
+        ("my_answers = print('[ok] Exercise 2 (what does each norm see)')", "not attempted", ""),
+        ("my_answers = helper", "unchecked", "raised NameError"),
     ],
 )
-def test_one_answer(handed_in, first, stub, solved, slip):
-    found = first(handed_in("a", stub))
+def test_one_answer(handed_in, graded, stub, solved, slip):
+    found = graded(handed_in("a", stub))
     assert found[0] == solved and slip in found[1], found
 
 
-def test_another_answer_that_is_no_python_leaves_this_one_as_it_is(handed_in, first, lesson):
+def test_another_answer_that_is_no_python_leaves_this_one_as_it_is(handed_in, graded, lesson):
     path = handed_in("a", RIGHT)
     notebook = json.loads(path.read_text("utf-8"))
-    (other,) = (cell for cell in notebook["cells"] if cell["id"] == "ex2-stub")
-    other["source"] = "def my_layer_norm(x:"
+    (other,) = (cell for cell in notebook["cells"] if cell["id"] == "ex1-stub")
+    other["source"] = "class LayerNorm(nn:"
     path.write_text(json.dumps(notebook), "utf-8")
-    assert first(path) == ("yes", "")
+    assert graded(path) == ("yes", "")
 
 
-def test_what_loops_for_ever_is_stopped_and_not_checked(handed_in, first):
+def test_what_loops_for_ever_is_stopped_and_not_checked(handed_in, graded):
     path = handed_in("a", "while True:\n    pass")
-    assert first(path, seconds=2) == ("unchecked", "it ran for more than 2 s")
+    assert graded(path, seconds=2) == ("unchecked", "it ran for more than 2 s")
 
 
 def test_a_function_put_in_another_s_place_is_seen():
@@ -122,29 +131,31 @@ def test_a_process_that_dies_is_no_answer():
     assert grade.checked([killed], "1", 60) == "its process ended (exit code -9)"
 
 
-def test_other_cells_are_not_run_and_what_needs_one_is_not_checked(handed_in, first):
-    trick = "from normcourse.checks import layer_norm as check\ncheck.by_hand = print"
-    assert first(handed_in("a", RIGHT, [trick])) == ("yes", "")
-    solved, slip = first(handed_in("b", "my_row = [1, 2, 3, 4]", [trick]))
+def test_other_cells_are_not_run_and_what_needs_one_is_not_checked(handed_in, graded):
+    trick = "from normcourse.checks import layer_norm as check\ncheck.what_each_sees = print"
+    assert graded(handed_in("a", RIGHT, [trick])) == ("yes", "")
+    solved, slip = graded(handed_in("b", WRONG, [trick]))
     assert solved == "unchecked" and slip.startswith("1 cells that are not the lesson's")
-    solved, slip = first(handed_in("c", "my_row = helper", ["helper = [-0.4, -0.8, 0.6, 3.4]"]))
+    solved, slip = graded(
+        handed_in("c", "my_answers = helper", [RIGHT.replace("my_answers", "helper")])
+    )
     assert solved == "unchecked" and "NameError" in slip
 
 
-def test_a_changed_check_in_the_notebook_changes_nothing(handed_in, first):
-    path = handed_in("a", "my_row = [1, 2, 3, 4]")
-    text = path.read_text("utf-8").replace("check.by_hand(my_row)", "print('[ok]')")
+def test_a_changed_check_in_the_notebook_changes_nothing(handed_in, graded):
+    path = handed_in("a", WRONG)
+    text = path.read_text("utf-8").replace("check.what_each_sees(my_answers)", "print('[ok]')")
     path.write_text(text, "utf-8")
-    assert first(path)[0] == "unchecked"
+    assert graded(path)[0] == "unchecked"
 
 
-def test_a_missing_or_doubled_answer_is_named(handed_in, first):
+def test_a_missing_or_doubled_answer_is_named(handed_in, graded):
     path = handed_in("a", RIGHT)
-    path.write_text(path.read_text("utf-8").replace('"ex1-stub"', '"gone"'), "utf-8")
-    assert first(path) == ("unchecked", "the cell ex1-stub is there 0 times")
-    path.write_text(path.read_text("utf-8").replace('"ex2-stub"', '"ex1-stub"'), "utf-8")
-    path.write_text(path.read_text("utf-8").replace('"gone"', '"ex1-stub"'), "utf-8")
-    assert first(path) == ("unchecked", "the cell ex1-stub is there 2 times")
+    path.write_text(path.read_text("utf-8").replace('"ex2-stub"', '"gone"'), "utf-8")
+    assert graded(path) == ("unchecked", "the cell ex2-stub is there 0 times")
+    path.write_text(path.read_text("utf-8").replace('"ex1-stub"', '"ex2-stub"'), "utf-8")
+    path.write_text(path.read_text("utf-8").replace('"gone"', '"ex2-stub"'), "utf-8")
+    assert graded(path) == ("unchecked", "the cell ex2-stub is there 2 times")
 
 
 def test_an_answer_may_use_an_answer_and_what_the_lesson_made():
@@ -165,7 +176,7 @@ def test_an_answer_may_use_an_answer_and_what_the_lesson_made():
 def test_an_open_exercise_is_for_a_person(lesson):
     course = [grade.lesson_at(path) for path in sorted(grade.COURSE.glob("0*.ipynb"))]
     assert sum(asked.is_open for each in course for asked in each.asked) >= 5
-    cells = [f"ex{n}-check" for n in range(1, 7)]
+    cells = [f"ex{n}-check" for n in range(1, 4)]
     assert [asked.cell for asked in lesson.asked] == cells
 
 
@@ -184,10 +195,10 @@ def test_the_table_of_a_class(handed_in, tmp_path, capsys):
         "other": "no lesson of this course",
     }
     solved = [row["solved"] for row in rows if row["name"].startswith("one/")]
-    assert solved == ["yes", *5 * ["not attempted"]]
+    assert solved == ["not attempted", "yes", "not attempted"]
     assert (tmp_path / "grades.old1.csv").read_text("utf-8") == "mine"
     said = capsys.readouterr().out
-    assert "use a container" in said and "1 yes, 5 not attempted" in said
+    assert "use a container" in said and "1 yes, 2 not attempted" in said
 
 
 def test_a_stranger_s_words_are_no_formula():

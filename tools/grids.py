@@ -277,7 +277,7 @@ for name, change in (("", {}), ("_hes", {"init": "he"}), ("_deep", {"depth": 100
             seeds=TEN,
         )
 
-# Lesson 02: lesson 00's net with shortcuts, two pictures a step; narrower, wider, and for longer
+# The decision card: lesson 00's residual network, two images a step
 DEEP = OPENING | {"residual": True}
 GRIDS["pairs_deep"] = grid(
     ["none", "skip_init", "batch_norm", "layer_norm"],
@@ -285,53 +285,6 @@ GRIDS["pairs_deep"] = grid(
     ADAM | PAIRS,
     rates=[1e-4, 3e-4, 1e-3, 1e-2, 1e-1],
     nudged=nudge(["none", "batch_norm"], count=3),
-)
-for name, model, train in (
-    ("narrow", DEEP | {"width": 32}, PAIRS),
-    ("wide", DEEP | {"width": 128}, PAIRS),
-    ("long", DEEP, PAIRS | {"steps": 2400, "evaluate_every": 600}),
-):
-    GRIDS[f"pairs_deep_{name}"] = grid(
-        ["none", "batch_norm", "layer_norm"], model, ADAM | train, rates=[3e-4, 1e-2, 1e-1]
-    )
-
-# the same from a shortened gradient, which is no norm, and with Adam
-GRIDS["pairs_deep_clipped"] = grid(
-    ["none", "layer_norm"], DEEP, ADAM | PAIRS | {"clip": 1.0}, rates=[3e-2, 1e-1, 3e-1]
-)
-GRIDS["pairs_deep_adam"] = grid(
-    ["none", "batch_norm", "layer_norm"],
-    DEEP,
-    ADAM | PAIRS | {"optimizer": "adam"},
-    rates=[1e-4, 3e-4, 1e-3, 3e-3, 1e-2],
-)
-
-# the same net less deep; with a larger eps; with four pictures a step, and with one
-for depth in (3, 10):
-    GRIDS[f"pairs_depth_{depth}"] = grid(
-        ["none", "batch_norm", "layer_norm"],
-        DEEP | {"depth": depth},
-        ADAM | PAIRS,
-        rates=[3e-3, 1e-2, 3e-2, 1e-1],
-        nudged=nudge(["batch_norm"], count=3),
-    )
-GRIDS["pairs_deep_eps"] = grid(["batch_norm_eps_10"], DEEP, ADAM | PAIRS, rates=[3e-2, 1e-1, 3e-1])
-GRIDS["pairs_deep_four"] = grid(
-    ["batch_norm"], DEEP, ADAM | PAIRS | {"batch_size": 4}, rates=[1e-2, 3e-2, 1e-1]
-)
-GRIDS["pairs_deep_one"] = grid(
-    ["none", "layer_norm"],
-    DEEP,
-    ADAM | PAIRS | {"batch_size": 1},
-    rates=[1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2],
-)
-# three layers: BatchNorm's outputs, and on the way back another gradient
-GRIDS["pairs_mild"] = grid(
-    ["batch_norm_mild"],
-    DEEP | {"depth": 3},
-    ADAM | PAIRS,
-    rates=[1e-2, 3e-2, 1e-1, 3e-1],
-    nudged=nudge(["batch_norm_mild"], count=3),
 )
 
 # Lesson 02a: one residual MLP with its norms in four places, as Post-LN with a warm-up as well;

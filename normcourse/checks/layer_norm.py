@@ -237,7 +237,7 @@ ROW_OF_TABLE = "a whole row of the table, one sample"
 COLUMN_OF_TABLE = "a whole column of the table, one unit"
 CHANGES = {
     "all weights times 5": ("LN and BN", "it multiplies each row and each column by 5."),
-    "all weights times -5": ("neither", "what is left of a factor below 0? The output flips."),
+    "all weights times -5": ("neither", "a negative factor leaves its sign, so the output flips."),
     "the weights of each unit times a positive factor of its own": (
         "BN",
         f"it multiplies {COLUMN_OF_TABLE}.",
@@ -255,7 +255,6 @@ CHANGES = {
 }
 WORDS = {"LN": "LN", "BN": "BN", "LN AND BN": "LN and BN", "BN AND LN": "LN and BN"}
 WORDS |= {"BOTH": "LN and BN", "NEITHER": "neither", "NONE": "neither"}
-WORDS |= {"LAYERNORM": "LN", "BATCHNORM": "BN"}
 TURNED_ROUND = {"LN": "BN", "BN": "LN"}
 
 
@@ -291,8 +290,8 @@ def _words_of(student) -> dict[str, str]:
         answer = student.get(change)
         if answer is None:
             raise Slip(f'"{change}" has no answer yet.')
-        joined = re.sub("[,&+/]", " and ", str(answer)).upper()
-        word = WORDS.get(" ".join(joined.split()))
+        short = str(answer).upper().replace("LAYERNORM", "LN").replace("BATCHNORM", "BN")
+        word = WORDS.get(" ".join(re.sub("[,&+/]", " AND ", short).split()))
         if word is None:
             raise Slip(f'"{change}": write "LN", "BN", "LN and BN" or "neither", got {answer!r}.')
         given[change] = word

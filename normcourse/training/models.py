@@ -359,16 +359,6 @@ def _uniform(shape: torch.Size, **how) -> Tensor:
     return math.sqrt(3) * (2 * torch.rand(shape, **how) - 1)
 
 
-@torch.no_grad()
-def seeded(net: nn.Module, seed: int = 0) -> nn.Module:
-    """The net, its linear and convolution layers drawn anew as torch does it, from their own seed.
-
-    Weights and biases are uniform between -1/sqrt(fan_in) and 1/sqrt(fan_in).
-    """
-    generator = torch.Generator().manual_seed(seed)
-    for layer in net.modules():
-        if isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d):
-            bound = layer.weight[0].numel() ** -0.5
-            for parameter in layer.parameters():
-                nn.init.uniform_(parameter, -bound, bound, generator=generator)
-    return net
+def seeded(net: nn.Sequential, seed: int = 0) -> nn.Sequential:
+    """The net with torch's own draws of weights and biases, from a seed, the same on every CPU."""
+    return _init(net, "default", seed)

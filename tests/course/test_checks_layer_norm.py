@@ -298,7 +298,10 @@ OTHERS = {
         {change: {"LN": "BN", "BN": "LN"}.get(answer, answer) for change, answer in SEEN.items()},
         "LN and BN have changed places",
     ),
-    "the sign forgotten": (SEEN | {"all weights times -5": "both"}, "what is left of a factor"),
+    "the sign forgotten": (
+        SEEN | {"all weights times -5": "both"},
+        "a negative factor leaves its sign",
+    ),
     "all weights, one norm": (SEEN | {"all weights times 5": "LN"}, "each row and each column"),
     "a bias for LayerNorm": (
         SEEN | {"a bias: a number of its own added to each unit": "neither"},
@@ -330,7 +333,7 @@ def test_a_change_that_is_judged_wrongly_is_named(check_, answer, message):
 
 
 def test_both_norms_are_written_in_any_way():
-    for both in ("both", "BN and LN", " ln  and bn ", "LN, BN", "BN & LN"):
+    for both in ("both", " ln  and bn ", "LN, BN", "BN & LN", "BN/LN", "LayerNorm + BatchNorm"):
         answer = SEEN | {"all weights times 5": both, "all weights times -5": "none"}
         assert check.what_each_sees(answer).startswith("[ok]")
     assert check.what_each_sees(dict.fromkeys(SEEN)).startswith("[ ]")

@@ -65,20 +65,48 @@ def test_with_layer_norm_or_without_a_norm_it_does_not(page, change, norm):
         assert all(0.47 < accuracy < 0.53 for accuracy in accuracies)
 
 
+def in_training(page, net, x, y, size):
+    """Accuracy in training mode, with batches of this many sequences."""
+    batches = zip(x.split(size), y.split(size), strict=True)
+    found = [page["accuracy"](page["whole"](net.train(), a), b) for a, b in batches]
+    return sum(found) / len(found)
+
+
+@pytest.mark.parametrize(("size", "least", "most"), [(1, 0.9, 1), (2, 0.7, 0.9), (25, 0.47, 0.56)])
 @pytest.mark.parametrize("lr", [0.01, 0.003])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_from_pairs_batch_norm_does_in_training_and_new_statistics_do_not_help(page, seed, lr):
-    _, net = coin_accuracies(page, page["batch_norm"], seed=seed, batch=2, steps=600, lr=lr)
+def test_batch_norm_reads_one_sequence_or_two_in_training_and_none_in_evaluation(
+    page, seed, lr, size, least, most
+):
+    how = {"seed": seed, "batch": size, "steps": 600, "lr": lr}
+    (in_evaluation, _), net = coin_accuracies(page, page["batch_norm"], **how)
     x, y = tosses(1000, 999_999, 8)
-    in_evaluation = page["accuracy"](page["whole"](net, x), y)
+    assert least < in_training(page, net, x, y, size) <= most
     page["update_bn"]([(x, y)], net.train())
-    measured_anew = page["accuracy"](page["whole"](net.eval(), x), y)
-    net.train()
-    halves = zip(x.split(2), y.split(2), strict=True)
-    in_training = [page["accuracy"](page["whole"](net, a), b) for a, b in halves]
-    assert sum(in_training) / len(in_training) > 0.7
-    assert 0.47 < in_evaluation < 0.53
-    assert 0.47 < measured_anew < 0.53
+    for accuracy in (in_evaluation, page["accuracy"](page["whole"](net.eval(), x), y)):
+        assert 0.47 < accuracy < 0.53
+
+
+class EachMoment(nn.Module):
+    """BatchNorm whose statistics are those of one moment, over the batch alone."""
+
+    def __init__(self, features):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(8 * features)
+
+    def forward(self, h):
+        return self.norm(h.flatten(1)).view_as(h)
+
+
+@pytest.mark.parametrize("size", [2, 25])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_batch_norm_of_each_moment_reads_nothing(page, seed, size):
+    x, y = tosses(1000, 999_999, 8)
+    layers = [nn.Linear(8, 64), EachMoment(64), nn.ReLU()]
+    layers += [nn.Linear(64, 64), EachMoment(64), nn.ReLU()]
+    net = training.seeded(nn.Sequential(*layers, nn.Linear(64, 2)), seed)
+    page["train"](net, (tosses(size, 10_000 * seed + step, 8) for step in range(600)), 0.01)
+    assert 0.47 < in_training(page, net, x, y, size) < 0.53
 
 
 # The signals

@@ -432,3 +432,16 @@ def test_doubly_stochastic_rows_and_columns_add_up_to_1():
 def test_an_unknown_mixing_is_refused_with_those_that_there_are():
     with pytest.raises(ValueError, match="'identity', 'free', 'doubly_stochastic', got 'none'"):
         training.streams_mlp(None, mixing="none")
+
+
+def test_a_seeded_net_has_torchs_own_draws_of_its_seed():
+    net = nn.Sequential(nn.Linear(9, 400), nn.ReLU(), nn.Conv1d(16, 50, 4))
+    training.seeded(net, seed=5)
+    drawn = {name: parameter.detach().clone() for name, parameter in net.named_parameters()}
+    assert set(drawn) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+    for name, values in drawn.items():
+        bound = (9 if name.startswith("0") else 64) ** -0.5
+        assert 0.9 * bound < values.abs().max() <= bound
+    training.seeded(net, seed=5)
+    assert all(torch.equal(drawn[name], again) for name, again in net.named_parameters())
+    assert not torch.equal(training.seeded(net, seed=6)[0].weight, drawn["0.weight"])

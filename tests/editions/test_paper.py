@@ -350,7 +350,7 @@ def test_a_picture_is_printed_on_the_page_of_its_caption(tab, site, tmp_path):
     address = (site / "02_layer_norm.html").as_uri()
     words, illustrated = printed_words(tab, address, tmp_path / "lesson.pdf")
     captions = tab.run(CAPTIONS)
-    assert len(captions) >= 4
+    assert len(captions) >= 3
     for caption in captions:
         assert any(squeezed(caption) in words[number] for number in illustrated), caption
 
