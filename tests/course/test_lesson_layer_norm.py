@@ -87,6 +87,12 @@ def test_batch_norm_reads_one_sequence_or_two_in_training_and_none_in_evaluation
         assert 0.47 < accuracy < 0.53
 
 
+def test_a_large_batch_only_slows_the_leak(page):
+    _, net = coin_accuracies(page, page["batch_norm"], batch=32, steps=4000)
+    x, y = tosses(960, 999_999, 8)
+    assert in_training(page, net, x, y, 32) > 0.55
+
+
 class EachMoment(nn.Module):
     """BatchNorm whose statistics are those of one moment, over the batch alone."""
 
@@ -109,6 +115,22 @@ def test_batch_norm_of_each_moment_reads_nothing(page, seed, size):
     assert 0.47 < in_training(page, net, x, y, size) < 0.53
 
 
+class OneMean(nn.Module):
+    """Subtracts one mean of all moments and features."""
+
+    def forward(self, h):
+        return h - h.mean((1, 2), keepdim=True)
+
+
+def test_one_mean_is_enough(page):
+    layers = [nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 64), OneMean(), nn.ReLU()]
+    net = training.seeded(nn.Sequential(*layers, nn.Linear(64, 2)))
+    page["train"](net, (tosses(32, step, 8) for step in range(300)), 0.01)
+    x, y = tosses(1000, 999_999, 8)
+    assert page["accuracy"](page["whole"](net, x), y) > 0.9
+    assert 0.47 < page["accuracy"](page["as_it_comes"](net, x), y) < 0.53
+
+
 # The signals
 
 
@@ -120,8 +142,7 @@ def signals():
     torch.set_default_dtype(default)
 
 
-def curves(page, signals, norm, *, seed=0, lr=0.015, width=24, dilations=(1, 3, 6, 9)):
-    """Accuracy at every third moment, with whole signals and as the points come."""
+def listener(page, norm, seed=0, width=24, dilations=(1, 3, 6, 9)):
     conv = page["CausalConv"]
     blocks = [
         training.Block(nn.Sequential(conv(width, width, 3, dilation=d), nn.ReLU()), norm, width)
@@ -129,7 +150,12 @@ def curves(page, signals, norm, *, seed=0, lr=0.015, width=24, dilations=(1, 3, 
     ]
     stem = [conv(1, width, 5), nn.ReLU()]
     net = nn.Sequential(*stem, *blocks, norm(width), nn.Linear(width, 10))
-    training.seeded(net, seed)
+    return training.seeded(net, seed)
+
+
+def curves(page, signals, norm, *, lr=0.015, **how):
+    """Accuracy at every third moment, with whole signals and as the points come."""
+    net = listener(page, norm, **how)
     batches = page["signal_batches"](signals.train_x, signals.train_y)
     page["train"](net, batches, lr).eval()
     x, y = signals.test_x[..., None], signals.test_y[:, None]
@@ -154,6 +180,25 @@ def test_as_the_points_come_layer_norm_is_the_more_accurate_one(page, signals, c
     whole, streamed = curves(page, signals, nn.LayerNorm, **change)
     assert torch.equal(whole, streamed)
     assert streamed.mean() > leaking.mean() + 0.01
+
+
+class AtTheEnd(nn.Module):
+    """The scores of the last moment alone, where nothing is still to come."""
+
+    def forward(self, scores):
+        return scores[:, -1:]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_trained_on_the_last_point_alone_group_norm_is_not_behind(page, signals, seed):
+    x, y = signals.test_x[..., None], signals.test_y[:, None]
+    ends = []
+    for norm in (page["group_norm"], nn.LayerNorm):
+        net = nn.Sequential(listener(page, norm, seed), AtTheEnd())
+        batches = page["signal_batches"](signals.train_x, signals.train_y)
+        page["train"](net, ((points, label[:, :1]) for points, label in batches), 0.015)
+        ends.append(page["accuracy"](page["whole"](net, x), y))
+    assert ends[0] > ends[1]
 
 
 def test_layer_norm_ends_above_no_norm_and_below_batch_norm_each_at_its_best_rate(page, signals):
