@@ -6,7 +6,6 @@ from dataclasses import replace
 from normcourse import training
 from normcourse.training.models import NORMED
 from normcourse.training.records import Grid, Sizes, Sweep
-from normcourse.training.streams import MIXINGS
 
 SEEDS = [0, 1, 2, 3, 4]
 TEN = list(range(10))  # the capstone's: its verdicts are close
@@ -313,17 +312,6 @@ for name, rate in (("low", 1e-2), ("high", 3e-2)):  # the two rates where Post-L
     slowly = FOUR_TIMES | {"warmup": 200}
     long = nudge(**CHAOS, lr=rate, count=3) if name == "low" else None
     GRIDS[f"placement_warmup_{name}_long"] = placed("post", slowly, [rate], long)
-
-# and Pre-LN's net beside four streams: kept apart, mixed freely, mixed by held matrices
-for mixing in MIXINGS:
-    model = {"build": "streams_mlp", "depth": 12, "width": 32, "streams": 4, "mixing": mixing}
-    for name, train, rates in (
-        (mixing, NO_WARMUP, [1e-3, 1e-2, 3e-2]),
-        (f"{mixing}_long", FOUR_TIMES, [1e-2]),
-    ):
-        GRIDS[f"streams_{name}"] = grid(
-            ["layer_norm"], model, train, rates=rates, tuning_seeds=FIVE
-        )
 
 # Lesson 06a: 15 blocks of two layers that start at He's size, with norms, curves and neither; then
 # the same blocks with torch's small weights, and both with the other optimizer

@@ -1,7 +1,7 @@
 """What the lessons train: small data sets, small models with a pluggable norm, one loop.
 
 The capstone's grid is built from the same parts: `trial` does one of its runs, `load_record` reads
-the rest. From the ground up: data, models -> decay, streams -> contenders, looks, stacked -> loop,
+the rest. From the ground up: data, models -> decay -> contenders, looks, stacked -> loop,
 swaps, records -> trials.
 """
 
@@ -30,7 +30,6 @@ from normcourse.training.stacked import (
     stacked_mlp,
     train_stacked,
 )
-from normcourse.training.streams import MixedBlock, doubly_stochastic, streams_mlp
 from normcourse.training.swaps import rows_read, swapped
 from normcourse.training.trials import all_runs, same_verdict, trial
 
@@ -46,7 +45,6 @@ __all__ = [
     "Block",
     "Data",
     "FixupBranch",
-    "MixedBlock",
     "Record",
     "RecordError",
     "StackedLinear",
@@ -57,7 +55,6 @@ __all__ = [
     "cnn",
     "decay_groups",
     "digits",
-    "doubly_stochastic",
     "gains_by_place",
     "load_record",
     "mlp",
@@ -71,7 +68,6 @@ __all__ = [
     "signals",
     "stacked_accuracy",
     "stacked_mlp",
-    "streams_mlp",
     "swapped",
     "sweep",
     "train",

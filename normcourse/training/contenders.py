@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from normcourse.training.models import Norm, cnn, mlp, residual_mlp, signal_cnn, transformer
-from normcourse.training.streams import streams_mlp
 from normlib import layers
 
-BUILT = (mlp, residual_mlp, cnn, transformer, streams_mlp, signal_cnn)
+BUILT = (mlp, residual_mlp, cnn, transformer, signal_cnn)
 MODELS = {build.__name__: build for build in BUILT}
 GROUPS = 4
 CAP = 3.0  # leaves three standard deviations of a normalized activation their room

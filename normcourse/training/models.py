@@ -315,7 +315,7 @@ class _Position(nn.Module):
 
 
 class MiddleMean(nn.Module):
-    """(N, tokens or streams, width) -> (N, width)."""
+    """(N, tokens, width) -> (N, width)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.mean(1)

@@ -399,41 +399,6 @@ def test_training_needs_no_tqdm(monkeypatch, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("mixing", ["identity", "free", "doubly_stochastic"])
-def test_a_fresh_net_beside_streams_computes_what_the_plain_one_does(mixing):
-    x = draw(3, 64, seed=1)
-    plain = training.residual_mlp(layers.LayerNorm, depth=5, init="xavier", seed=2)
-    mixed = training.streams_mlp(layers.LayerNorm, depth=5, mixing=mixing, seed=2)
-    assert torch.allclose(mixed(x), plain(x), rtol=1e-12, atol=1e-12)
-
-
-def test_a_block_mixes_reads_and_writes_its_streams():
-    net = training.streams_mlp(None, depth=1, width=4, streams=3, mixing="free", seed=3)
-    block = net[2]
-    x = draw(2, 3, 4, seed=4)
-    with torch.no_grad():
-        block.mix.copy_(draw(3, 3, seed=5))
-        block.read.copy_(draw(3, seed=6))
-        block.write.copy_(draw(3, 1, seed=7))
-    for rows, got in zip(x, block(x), strict=True):
-        added = block.branch(sum(r * row for r, row in zip(block.read, rows, strict=True)))
-        for into in range(3):
-            mixed = sum(block.mix[into, k] * rows[k] for k in range(3))
-            assert torch.allclose(got[into], mixed + block.write[into] * added)
-
-
-def test_doubly_stochastic_rows_and_columns_add_up_to_1():
-    matrix = training.doubly_stochastic(draw(6, 4, 4, seed=1), rounds=200)
-    assert (matrix > 0).all()
-    for axis in (-1, -2):
-        assert torch.allclose(matrix.sum(axis), torch.ones(6, 4), rtol=1e-9)
-
-
-def test_an_unknown_mixing_is_refused_with_those_that_there_are():
-    with pytest.raises(ValueError, match="'identity', 'free', 'doubly_stochastic', got 'none'"):
-        training.streams_mlp(None, mixing="none")
-
-
 def test_a_seeded_net_has_torchs_own_draws_of_its_seed():
     net = nn.Sequential(nn.Linear(9, 400), nn.ReLU(), nn.Conv1d(16, 50, 4))
     training.seeded(net, seed=5)

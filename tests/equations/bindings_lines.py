@@ -315,15 +315,6 @@ def stream(draw):
     return {"x": one, "f": added[:, :, 3], "q": q, "b": b, "l": 4, "ldots": b[2]}
 
 
-@lines("02a streams")
-def mixed_streams(draw):
-    X, H, r, w = draw(3, D), draw(3, 3), draw(1, 3), draw(3, 1)
-    read = r @ X
-    functions = {"F()": torch.tanh, "LN()": lambda v: v - v.mean()}
-    written = w @ (read - read.mean()).tanh()
-    return functions | {"X": X, "H": H, "r": r, "w": w, "Y": H @ X + written}
-
-
 @lines("02a deepnorm")
 def deep_norm(draw):
     return {"alpha": 1.7, "beta": 0.6, "b": 0.4}
