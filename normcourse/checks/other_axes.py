@@ -1,10 +1,10 @@
-"""Checks of lesson 02b: statistics counted, unknown axes, group norm, AdaLN, a power step."""
+"""Checks of lesson 02b: group norm, unknown axes, a group norm that leaves padding out."""
 
-import functools
 import math
+from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from normcourse import draw
 from normcourse.checks.moments import (
@@ -16,120 +16,88 @@ from normcourse.checks.moments import (
 )
 from normcourse.checks.probes import calls, forbid, same_gradients
 from normcourse.checks.values import describe
-from normcourse.checks.verdict import Slip, exercise, expect
+from normcourse.checks.verdict import Slip, exercise, expect, is_value
 from normlib import functional
 
 # Exercise 1
 
 
-GROUPS, PICTURES, CHANNELS, SIDE = 4, 16, 32, 14
+PARAMETERS = ("weight", "bias")
 
 
-@exercise(
-    "Exercise 1 (count the statistics)",
-    f"{GROUPS} groups gets {PICTURES} pictures",
-    f"{CHANNELS} channels of {SIDE} by {SIDE} positions",
-)
-def counts(shared, means) -> None:
-    """How many numbers share one mean, and how many means there are: (16, 32, 14, 14), G = 4."""
-    expect(shared, CHANNELS // GROUPS * SIDE * SIDE, SHARED_SLIPS, "how many numbers share a mean")
-    expect(means, PICTURES * GROUPS, MEANS_SLIPS, "how many means there are")
-
-
-SHARED_SLIPS = {
-    "that counts the channels of a group; their positions share the mean, too.": 8,
-    "4 is the number of groups; a group has 32/4 channels.": 4 * 14 * 14,
-    "that is one channel of one picture: InstanceNorm.": 14 * 14,
-    "that is the whole picture: one group, G = 1.": 32 * 14 * 14,
-    "the pictures of the batch are kept apart: leave out the factor 16.": 16 * 8 * 14 * 14,
-    "that counts one side of the picture; 14 times 14 positions share the mean.": 8 * 14,
-    "that is a channel of the whole batch: BatchNorm.": 16 * 14 * 14,
-    "that is one position over all its channels: a Transformer's LayerNorm.": 32,
-    "that is how many means there are; did you swap the two answers?": 16 * 4,
-}
-MEANS_SLIPS = {
-    "every picture has its own groups: multiply by the number of pictures.": 4,
-    "that is one mean for each picture; each of its 4 groups has one.": 16,
-    "that is one mean for each channel of each picture: InstanceNorm.": 16 * 32,
-    "that is one for each channel: BatchNorm's means, or the gains.": 32,
-    "the positions of a group share one mean: leave 14 times 14 out.": 16 * 4 * 14 * 14,
-    "there are 4 groups of 8 channels: count the groups.": 16 * 8,
-    "there is one mean for each group of each picture, not one for all.": 1,
-}
-
-
-# Exercise 2
-
-
-UNKNOWN_SHAPE = (3, 4, 5, 6)
-UNKNOWN = {  # layers for x of this shape: the exercise asks for their axes
-    "a": lambda x: standardize(x, (1, 3), eps=1e-5),
-    "b": lambda x: x / torch.sqrt(mean_square(x, 0) + 1e-5),
-    "c": lambda x: standardize(x, (1, 2, 3), eps=1e-5),
-}
-AXES = {"a": {1, 3}, "b": {0}, "c": {1, 2, 3}}
-COUNT = 4
-
-
-@exercise(
-    "Exercise 2 (three unknown layers)",
-    "three layers",
-    f"shape {UNKNOWN_SHAPE}",
-    "such as (0, 2, 3)",
-)
-def unknown_axes(answer) -> None:
-    """{"a": axes, "b": axes, "c": axes} of the layers in UNKNOWN."""
-    if not isinstance(answer, dict) or set(answer) != set(AXES):
-        raise Slip(f'the answer is {describe(answer)}, expected {{"a": (…), "b": (…), "c": (…)}}.')
-    for name, right in AXES.items():
-        _compare_axes(f"layer {name}", _axes(f"layer {name}", answer[name]), right)
-
-
-def _axes(name: str, given) -> set[int]:
-    listed = (given,) if isinstance(given, int) else given
-    if not isinstance(listed, tuple | list | set) or any(type(axis) is not int for axis in listed):
-        raise Slip(f"{name}: {describe(given)} is no tuple of axes from 0 to {COUNT - 1}.")
-    strange = [axis for axis in listed if not -COUNT <= axis < COUNT]
-    if strange:
-        raise Slip(f"{name}: the axes are 0 to {COUNT - 1}, and {strange[0]} is none of them.")
-    return {axis % COUNT for axis in listed}
-
-
-def _compare_axes(name: str, given: set[int], right: set[int]) -> None:
-    if given == right:
-        return
-    if given == set(range(COUNT)) - right:
-        raise Slip(
-            f"{name}: those are the axes that it keeps apart; name those that it averages over."
-        )
-    if not given:
-        raise Slip(
-            f"{name}: no axis at all would be an element-wise layer, and other inputs do move it."
-        )
-    if given < right:
-        raise Slip(f"{name}: an axis is missing; move an input along each of the others and look.")
-    if given > right:
-        raise Slip(f"{name}: an axis too many; along one of yours no other input moves the output.")
-    raise Slip(f"{name}: other axes; choose one output, and see which inputs move it.")
-
-
-# Exercise 3
-
-
-@exercise("Exercise 3 (group norm)")
+@exercise("Exercise 1 (GroupNorm)", "GroupNorm(num_groups, num_channels, eps=1e-5)")
 def group_norm(student) -> None:
-    """student(x, num_groups, weight, bias, eps) for x (N, C, ...).
+    """student: a class; student(num_groups, num_channels, eps) is a layer for x (N, C, ...).
 
     [EQ-GN]
     """
+    _made(student, 2, 6)(draw(3, 6))  # a stub ends here
+    function = _as_function(student)
     cases = [
         _group_case((2, 6, 2, 6), 2, eps=0.5),  # a gain left on the last axis broadcasts here
         _group_case((5, 6), 3, eps=0.1),
         _group_case((3, 8, 5), 2, eps=0.3),
     ]
-    watched = forbid(student, *FINISHED)
+    watched = forbid(function, *FINISHED)
     calls(watched, functional.group_norm, *cases, slips=GROUP_NORM_SLIPS)
-    same_gradients(student, functional.group_norm, cases[0])
+    same_gradients(function, functional.group_norm, cases[0])
+    _check_new(student)
+
+
+def _made(student, groups: int, channels: int, *eps: float) -> nn.Module:
+    """A layer of the student's class; Slip if it is none."""
+    if isinstance(student, nn.Module):
+        raise Slip("that is a layer; pass the class, which the check calls: GroupNorm.")
+    layer = student(groups, channels, *eps) if callable(student) else student
+    if not isinstance(layer, nn.Module):
+        raise Slip(
+            f"GroupNorm({groups}, {channels}) is {describe(layer)}, expected a layer: "
+            "write class GroupNorm(nn.Module)."
+        )
+    return layer
+
+
+def _as_function(student) -> Callable:
+    """The student's layer as a function of x, num_groups, weight, bias and eps."""
+
+    def function(x, num_groups, weight, bias, eps):
+        channels = x.shape[1]
+        layer = _made(student, num_groups, channels, eps)
+        there = {name: tuple(one.shape) for name, one in layer.named_parameters()}
+        expected = dict.fromkeys(PARAMETERS, (channels,))
+        if there != expected:
+            raise Slip(
+                f"GroupNorm({num_groups}, {channels}) has the parameters {there or 'none'}, "
+                f"expected {expected}: self.weight = nn.Parameter(torch.ones(num_channels)), and "
+                "a bias."
+            )
+        return torch.func.functional_call(layer, {"weight": weight, "bias": bias}, (x,))
+
+    return function
+
+
+def _check_new(student) -> None:
+    """A new layer: its parameters, its default eps, and nothing beside them."""
+    layer = _made(student, 2, 6)
+    values = dict(layer.named_parameters())
+    if not (values["weight"].eq(1).all() and values["bias"].eq(0).all()):
+        raise Slip(
+            "a new layer's weight is all ones and its bias all zeros; yours begins otherwise."
+        )
+    stored = [name for name, _ in layer.named_buffers()]
+    if stored:
+        raise Slip(
+            f"the layer stores {', '.join(stored)}: GroupNorm keeps no statistics, each group "
+            "brings its own."
+        )
+    x = 0.01 * draw(3, 6)
+    trained, evaluated = layer.train()(x), layer.eval()(x)
+    expect(evaluated, trained, what="the output after eval()")
+    if not is_value(evaluated, functional.group_norm(x, 2)):
+        raise Slip(
+            "wrong on small numbers with the default eps, which is 1e-5: "
+            "def __init__(self, num_groups, num_channels, eps=1e-5)."
+        )
 
 
 def _group_case(shape: tuple, num_groups: int, eps: float) -> dict:
@@ -218,209 +186,205 @@ GROUP_NORM_SLIPS |= {
 }
 
 
-# Exercise 4
+# Exercise 2
 
 
-def _pieces(x, z, A, B, E) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The normalized rows, gamma, beta and the gate."""
-    return functional.layer_norm(x, x.shape[-1:]), z @ A.T, z @ B.T, z @ E.T
-
-
-def _block(x, z, branch, A, B, E) -> Tensor:
-    xhat, gamma, beta, gate = _pieces(x, z, A, B, E)
-    return x + gate * branch((1 + gamma) * xhat + beta)
-
-
-def _block_but(out):
-    """A block whose output is out(branch, x, the normalized rows, gamma, beta, the gate)."""
-    return lambda x, z, branch, A, B, E: out(branch, x, *_pieces(x, z, A, B, E))
-
-
-def _norm(rows: Tensor) -> Tensor:
-    return functional.layer_norm(rows, rows.shape[-1:])
-
-
-BLOCK_SLIPS = {
-    "the gate multiplies what the branch returns, not what it gets.": _block_but(
-        lambda f, x, h, gamma, beta, gate: x + f(gate * ((1 + gamma) * h + beta))
-    ),
-    "A and E are exchanged: A makes gamma, and E makes the gate.": _block_but(
-        lambda f, x, h, gamma, beta, gate: x + gamma * f((1 + gate) * h + beta)
-    ),
-    "B and E are exchanged: B makes beta, and E makes the gate.": _block_but(
-        lambda f, x, h, gamma, beta, gate: x + beta * f((1 + gamma) * h + gate)
-    ),
-    "each row has its own condition; yours takes the mean of all.": (
-        lambda x, z, branch, A, B, E: _block(x, z.mean(0, keepdim=True), branch, A, B, E)
-    ),
-    "each row has its own condition; yours takes the first one for all.": (
-        lambda x, z, branch, A, B, E: _block(x, z[:1], branch, A, B, E)
-    ),
-    "the statistics are those of each row, not of all rows.": lambda x, z, branch, A, B, E: (
-        x + (z @ E.T) * branch((1 + z @ A.T) * functional.layer_norm(x, x.shape) + z @ B.T)
-    ),
-    "the gate is missing: it multiplies what the branch returns.": _block_but(
-        lambda f, x, h, gamma, beta, gate: x + f((1 + gamma) * h + beta)
-    ),
-    "the gate is not 1 plus something: with E = 0 the block changes nothing.": _block_but(
-        lambda f, x, h, gamma, beta, gate: x + (1 + gate) * f((1 + gamma) * h + beta)
-    ),
-    "the shortcut is missing: x itself is added.": _block_but(
-        lambda f, x, h, gamma, beta, gate: gate * f((1 + gamma) * h + beta)
-    ),
-    "the shortcut is not gated: the gate multiplies the branch alone.": _block_but(
-        lambda f, x, h, gamma, beta, gate: gate * (x + f((1 + gamma) * h + beta))
-    ),
-    "the shortcut carries x as it came, not the normalized rows.": _block_but(
-        lambda f, x, h, gamma, beta, gate: h + gate * f((1 + gamma) * h + beta)
-    ),
-    "the shortcut carries x as it came, not y.": _block_but(
-        lambda f, x, h, gamma, beta, gate: (1 + gamma) * h + beta + gate * f((1 + gamma) * h + beta)
-    ),
-    "the gain is 1 + gamma: with A = 0 it is plain LayerNorm.": _block_but(
-        lambda f, x, h, gamma, beta, gate: x + gate * f(gamma * h + beta)
-    ),
-    "beta is missing.": _block_but(
-        lambda f, x, h, gamma, beta, gate: x + gate * f((1 + gamma) * h)
-    ),
-    "gamma is missing: the gain is 1 + gamma.": _block_but(
-        lambda f, x, h, gamma, beta, gate: x + gate * f(h + beta)
-    ),
-    "A and B are exchanged: A makes gamma, and B makes beta.": _block_but(
-        lambda f, x, h, gamma, beta, gate: x + gate * f((1 + beta) * h + gamma)
-    ),
-    "beta is added behind the gain, not multiplied with it.": _block_but(
-        lambda f, x, h, gamma, beta, gate: x + gate * f((1 + gamma) * (h + beta))
-    ),
-    "the norm is missing: the gain multiplies the normalized row.": _block_but(
-        lambda f, x, h, gamma, beta, gate: x + gate * f((1 + gamma) * x + beta)
-    ),
-    "the norm comes first, then gain and bias: yours normalizes them away.": _block_but(
-        lambda f, x, h, gamma, beta, gate: x + gate * f(_norm((1 + gamma) * x + beta))
-    ),
-    "gain and bias stand before the branch, not behind it.": _block_but(
-        lambda f, x, h, gamma, beta, gate: x + gate * ((1 + gamma) * f(h) + beta)
-    ),
-    "the branch gets y, not x.": _block_but(lambda f, x, h, gamma, beta, gate: x + gate * f(x)),
-    "the branch is not used: gate times branch(y).": _block_but(
-        lambda f, x, h, gamma, beta, gate: x + gate * ((1 + gamma) * h + beta)
-    ),
-    "that is RMSNorm: LayerNorm subtracts the mean, too.": _block_but(
-        lambda f, x, h, gamma, beta, gate: (
-            x + gate * f((1 + gamma) * functional.rms_norm(x, x.shape[-1:], eps=1e-5) + beta)
-        )
-    ),
+UNKNOWN_SHAPE = (3, 4, 5, 6)
+UNKNOWN = {  # layers for x of this shape: the exercise asks for their axes
+    "a": lambda x: standardize(x, (1, 3), eps=1e-5),
+    "b": lambda x: x / torch.sqrt(mean_square(x, 0) + 1e-5),
+    "c": lambda x: standardize(x, (1, 2, 3), eps=1e-5),
 }
+AXES = {"a": {1, 3}, "b": {0}, "c": {1, 2, 3}}
+COUNT = 4
 
 
-@exercise("Exercise 4 (the block of a diffusion transformer)")
-def adaptive_block(student) -> None:
-    """student(x, z, branch, A, B, E) for rows (N, D), conditions (N, M) and matrices (D, M).
+@exercise(
+    "Exercise 2 (three unknown layers)",
+    "three layers",
+    f"shape {UNKNOWN_SHAPE}",
+    "such as (0, 2, 3)",
+)
+def unknown_axes(answer) -> None:
+    """{"a": axes, "b": axes, "c": axes} of the layers in UNKNOWN."""
+    if not isinstance(answer, dict) or set(answer) != set(AXES):
+        raise Slip(f'the answer is {describe(answer)}, expected {{"a": (…), "b": (…), "c": (…)}}.')
+    for name, right in AXES.items():
+        _compare_axes(f"layer {name}", _axes(f"layer {name}", answer[name]), right)
 
-    [EQ-ADALN]
-    """
-    cases = [_block_case(3, 5, 2, seed=1), _block_case(4, 6, 3, seed=10)]
-    calls(student, _block, *cases, slips=BLOCK_SLIPS)
-    same_gradients(student, _block, cases[0])
+
+def _axes(name: str, given) -> set[int]:
+    listed = (given,) if isinstance(given, int) else given
+    if not isinstance(listed, tuple | list | set) or any(type(axis) is not int for axis in listed):
+        raise Slip(f"{name}: {describe(given)} is no tuple of axes from 0 to {COUNT - 1}.")
+    strange = [axis for axis in listed if not -COUNT <= axis < COUNT]
+    if strange:
+        raise Slip(f"{name}: the axes are 0 to {COUNT - 1}, and {strange[0]} is none of them.")
+    return {axis % COUNT for axis in listed}
 
 
-def _block_case(rows: int, features: int, conditions: int, seed: int) -> dict:
-    weight = draw(features, features, seed=seed)
-    matrices = [draw(features, conditions, seed=seed + number) for number in (1, 2, 3)]
+def _compare_axes(name: str, given: set[int], right: set[int]) -> None:
+    if given == right:
+        return
+    if given == set(range(COUNT)) - right:
+        raise Slip(
+            f"{name}: those are the axes that it keeps apart; name those that it averages over."
+        )
+    if not given:
+        raise Slip(
+            f"{name}: no axis at all would be an element-wise layer, and other inputs do move it."
+        )
+    if given < right:
+        raise Slip(f"{name}: an axis is missing; move an input along each of the others and look.")
+    if given > right:
+        raise Slip(f"{name}: an axis too many; along one of yours no other input moves the output.")
+    raise Slip(f"{name}: other axes; choose one output, and see which inputs move it.")
+
+
+# Exercise 3
+
+
+def over_real_positions(h, real, num_groups, weight, bias, eps) -> Tensor:
+    """Group norm for padded h (N, C, P): real (N, P) is False at padding, where the output is 0."""
+    groups = h.unflatten(1, (num_groups, -1))
+    mask = real[:, None, None].to(h.dtype)
+    members = groups.shape[2] * mask.sum(-1, keepdim=True)
+    mean = (groups * mask).sum((2, 3), keepdim=True) / members
+    around = groups - mean
+    variance = (around.square() * mask).sum((2, 3), keepdim=True) / members
+    xhat = (around / torch.sqrt(variance + eps)).flatten(1, 2)
+    return (xhat * weight[:, None] + bias[:, None]) * real[:, None]
+
+
+@exercise("Exercise 3 (padding)", "the output is 0 at the padding")
+def masked_group_norm(student) -> None:
+    """student(h, real, num_groups, weight, bias, eps) for h (N, C, P) and real (N, P)."""
+    cases = [
+        _padded_case((3, 6, 5), 2, [5, 3, 2], eps=0.5),
+        _padded_case((2, 4, 7), 4, [4, 6], eps=0.1),
+        _padded_case((4, 8, 6), 2, [6, 1, 3, 5], eps=0.3),
+    ]
+    watched = forbid(student, *FINISHED)
+    calls(watched, over_real_positions, *cases, slips=MASKED_SLIPS)
+    same_gradients(student, over_real_positions, cases[0])
+
+
+def _padded_case(shape: tuple, num_groups: int, lengths: list[int], eps: float) -> dict:
+    real = torch.arange(shape[2]) < torch.tensor(lengths)[:, None]
     return {
-        "x": 1000 + 2000 * draw(rows, features, seed=seed + 4),  # torch's eps and DiT's do as well
-        "z": draw(rows, conditions, seed=seed + 5),
-        "branch": lambda rows: torch.sigmoid(rows @ weight) + 0.5,
-        **dict(zip("ABE", matrices, strict=True)),
+        "h": 1 + draw(*shape, seed=1),  # at the padding, too: a bias has been added there
+        "real": real,
+        "num_groups": num_groups,
+        "weight": 1 + draw(shape[1], seed=2),
+        "bias": 1 + draw(shape[1], seed=3),
+        "eps": eps,
     }
 
 
-# Exercise 5
+def _masked_slip(moments, zeroed: bool = True):
+    """A wrong answer; moments(groups, mask) gives mean and variance over the last two axes."""
+
+    def wrong(h, real, num_groups, weight, bias, eps):
+        groups = h.unflatten(1, (num_groups, -1))
+        mask = real[:, None, None].to(h.dtype).expand_as(groups)
+        mean, variance = moments(groups, mask)
+        xhat = ((groups - mean) / torch.sqrt(variance + eps)).flatten(1, 2)
+        out = xhat * weight[:, None] + bias[:, None]
+        return out * real[:, None] if zeroed else out
+
+    return wrong
 
 
-def _power(W, u) -> tuple[Tensor, Tensor]:
-    b = W @ torch.nn.functional.normalize(u @ W, dim=0)
-    return b / b.norm(), b.norm()
+def _total(t: Tensor) -> Tensor:
+    return t.sum((2, 3), keepdim=True)
 
 
-def _power_but(step):
-    return lambda W, u: step(W, u, u @ W)
+def _real_moments(groups, mask) -> tuple[Tensor, Tensor]:
+    mean = _total(groups * mask) / _total(mask)
+    return mean, _total((groups - mean).square() * mask) / _total(mask)
 
 
-POWER_SLIPS = {
-    "divide u W by its length before you go back through W: "
-    "the estimate is too large by that length.": _power_but(
-        lambda W, u, a: ((W @ a) / (W @ a).norm(), (W @ a).norm())
+def _all_moments(groups, mask) -> tuple[Tensor, Tensor]:
+    mean = groups.mean((2, 3), keepdim=True)
+    return mean, (groups - mean).square().mean((2, 3), keepdim=True)
+
+
+def _zeros_counted(groups, mask) -> tuple[Tensor, Tensor]:
+    return _all_moments(groups * mask, mask)
+
+
+def _mean_alone(groups, mask) -> tuple[Tensor, Tensor]:
+    mean, _ = _real_moments(groups, mask)
+    return mean, (groups - mean).square().mean((2, 3), keepdim=True)
+
+
+def _masked_before(groups, mask) -> tuple[Tensor, Tensor]:
+    mean, _ = _real_moments(groups, mask)
+    return mean, _total((groups * mask - mean).square()) / _total(mask)
+
+
+def _positions_counted(groups, mask) -> tuple[Tensor, Tensor]:
+    members = _total(mask) / groups.shape[2]
+    mean = _total(groups * mask) / members
+    return mean, _total((groups - mean).square() * mask) / members
+
+
+def _all_counted(groups, mask) -> tuple[Tensor, Tensor]:
+    members = groups.shape[2] * groups.shape[3]
+    mean = _total(groups * mask) / members
+    return mean, _total((groups - mean).square() * mask) / members
+
+
+def _of_batch(groups, mask) -> tuple[Tensor, Tensor]:
+    members = mask.sum((0, 2, 3), keepdim=True)
+    mean = (groups * mask).sum((0, 2, 3), keepdim=True) / members
+    return mean, ((groups - mean).square() * mask).sum((0, 2, 3), keepdim=True) / members
+
+
+def _of_channels(groups, mask) -> tuple[Tensor, Tensor]:
+    mean = (groups * mask).sum(3, keepdim=True) / mask.sum(3, keepdim=True)
+    around = (groups - mean).square() * mask
+    return mean, around.sum(3, keepdim=True) / mask.sum(3, keepdim=True)
+
+
+def _unbiased(groups, mask) -> tuple[Tensor, Tensor]:
+    mean, variance = _real_moments(groups, mask)
+    return mean, variance * _total(mask) / (_total(mask) - 1)
+
+
+MASKED_SLIPS = {
+    "the padding still counts: mean and variance run over the real positions only.": _masked_slip(
+        _all_moments
     ),
-    "the next u has length 1: divide it.": _power_but(
-        lambda W, u, a: (W @ (a / a.norm()), (W @ (a / a.norm())).norm())
+    "zeros are numbers, too: set to 0, the padding still counts in the mean.": _masked_slip(
+        _zeros_counted
     ),
-    "the estimate: the length of u W; take it after the second product.": _power_but(
-        lambda W, u, a: (_power(W, u)[0], a.norm())
+    "the mean is right, and the variance still counts the padding.": _masked_slip(_mean_alone),
+    "the variance: subtract the mean before you mask, or each padded position adds the mean's "
+    "square.": _masked_slip(_masked_before),
+    "divide by the number of real members: the channels of the group times the real positions.": (
+        _masked_slip(_positions_counted)
     ),
-    "the estimate is a length, not its square.": _power_but(
-        lambda W, u, a: (_power(W, u)[0], (W @ (a / a.norm())).square().sum())
+    "the sums are right; divide them by the number of real members, not of all.": _masked_slip(
+        _all_counted
     ),
-    "the estimate: that is the largest entry; take the Euclidean length.": _power_but(
-        lambda W, u, a: (_power(W, u)[0], (W @ (a / a.norm())).abs().max())
+    "the statistics run over the batch, too; every sample has its own.": _masked_slip(_of_batch),
+    "the statistics leave out the channels of the group: that is InstanceNorm.": _masked_slip(
+        _of_channels
     ),
-    "the estimate: that is the Frobenius norm of W; the power step does not need it.": _power_but(
-        lambda W, u, a: (_power(W, u)[0], W.norm())
+    "the variance is the biased one: divide by the number of real members, not by one less.": (
+        _masked_slip(_unbiased)
     ),
-    "u came back as it was: the next step would start from the same place.": _power_but(
-        lambda W, u, a: (u, _power(W, u)[1])
+    "at the padding the output is 0: multiply by the mask last, after the bias.": _masked_slip(
+        _real_moments, zeroed=False
     ),
-    "that is the exact norm; one step gives an estimate that is at most as large.": _power_but(
-        lambda W, u, a: (_power(W, u)[0], torch.linalg.matrix_norm(W, 2))
+    "gain and bias are missing.": lambda h, real, G, w, b, eps: over_real_positions(
+        h, real, G, torch.ones_like(w), torch.zeros_like(b), eps
     ),
-    "the order is (next u, estimate); yours is turned round.": _power_but(
-        lambda W, u, a: _power(W, u)[::-1]
+    "eps is not used; add it to the variance.": lambda h, real, G, w, b, eps: over_real_positions(
+        h, real, G, w, b, 0.0
     ),
-    "that is d, among the inputs; the next u is the direction of W d.": _power_but(
-        lambda W, u, a: (a / a.norm(), _power(W, u)[1])
-    ),
-    "the next u has Euclidean length 1, and not the largest entry 1.": _power_but(
-        lambda W, u, a: (W @ a / (W @ a).max(), _power(W, u)[1])
-    ),
-    "the estimate: the length of W d, not the product of the old and the next u.": _power_but(
-        lambda W, u, a: (_power(W, u)[0], u @ _power(W, u)[0])
-    ),
-    "the estimate: half a step too late; take the length of W d.": _power_but(
-        lambda W, u, a: (_power(W, u)[0], (_power(W, u)[0] @ W).norm())
-    ),
-    "that is two steps; do one.": _power_but(lambda W, u, a: _power(W, _power(W, u)[0])),
-    "the sign of u is turned.": _power_but(lambda W, u, a: (-_power(W, u)[0], _power(W, u)[1])),
-    "the estimate is a length, and yours is negative.": (
-        _power_but(lambda W, u, a: (_power(W, u)[0], -_power(W, u)[1]))
+    "eps is an argument; yours is fixed at 1e-5.": (
+        lambda h, real, G, w, b, eps: over_real_positions(h, real, G, w, b, 1e-5)
     ),
 }
-
-
-def _with_a_tensor(student):
-    """The student's step, with an estimate that is a plain number made a tensor."""
-
-    @functools.wraps(student)
-    def step(W, u):
-        result = student(W, u)
-        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], float):
-            return result[0], u.new_tensor(result[1])
-        return result
-
-    return step
-
-
-@exercise("Exercise 5 (one power step)")
-def power_step(student) -> None:
-    """student(W, u) -> (the next u, the estimate) for W (R, D) and u (R) of length 1."""
-    cases = []
-    for shape in ((3, 5), (4, 2)):
-        u = draw(shape[0], seed=6)
-        cases.append({"W": draw(*shape, seed=5), "u": u / u.norm()})
-    student = forbid(student, "matrix_norm", "svd", "svdvals")
-    calls(
-        _with_a_tensor(student),
-        _power,
-        *cases,
-        slips=POWER_SLIPS,
-        what=("the next u", "the estimate"),
-    )

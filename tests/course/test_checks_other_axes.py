@@ -4,8 +4,10 @@ from functools import partial
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
+from normcourse import draw
 from normcourse.checks import other_axes as check
 from tests.course.solutions import load, wrong_answers_are_named
 
@@ -13,48 +15,6 @@ pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
 # Exercise 1
-
-COUNTS = {
-    "channels only": ((8, 64), "their positions share the mean, too"),
-    "groups for channels": ((784, 64), "4 is the number of groups"),
-    "one channel": ((196, 64), "InstanceNorm"),
-    "the whole picture": ((6272, 64), "one group, G = 1"),
-    "all pictures": ((25088, 64), "leave out the factor 16"),
-    "one side": ((112, 64), "14 times 14 positions"),
-    "BatchNorm": ((3136, 64), "BatchNorm"),
-    "means of one picture": ((1568, 4), "multiply by the number of pictures"),
-    "one a picture": ((1568, 16), "one mean for each picture"),
-    "one a channel of a picture": ((1568, 512), "InstanceNorm"),
-    "the gains": ((1568, 32), "or the gains"),
-    "one a position": ((1568, 12544), "leave 14 times 14 out"),
-    "one for all": ((1568, 1), "not one for all"),
-    "swapped": ((64, 1568), "did you swap"),
-    "words": (("many", 64), "expected a number"),
-}
-
-
-@pytest.mark.parametrize("answers, message", COUNTS.values(), ids=COUNTS)
-def test_a_wrong_count_is_named(answers, message):
-    verdict = check.counts(*answers)
-    assert verdict.startswith("[x]") and message in verdict
-
-
-# Exercise 2
-
-RIGHT = {"a": (1, 3), "b": (0,), "c": (1, 2, 3)}
-AXES = {
-    "the others": (RIGHT | {"a": (0, 2)}, "layer a: those are the axes that it keeps apart"),
-    "one missing": (RIGHT | {"c": (1, 2)}, "layer c: an axis is missing"),
-    "one too many": (RIGHT | {"b": (0, 1)}, "layer b: an axis too many"),
-    "none": (RIGHT | {"b": ()}, "layer b: no axis at all"),
-    "other axes": (RIGHT | {"a": (0, 1)}, "layer a: other axes"),
-    "no such axis": (RIGHT | {"a": (1, 4)}, "layer a: the axes are 0 to 3, and 4 is none"),
-    "words": (RIGHT | {"a": "1, 3"}, "layer a: "),
-    "a list": ([(1, 3), (0,), (1, 2, 3)], "expected {"),
-}
-
-
-# Exercise 3
 
 
 def group(
@@ -121,7 +81,42 @@ def by_rms_norm(x, num_groups, weight, bias, eps):
     return per_channel(F.rms_norm(around, around.shape[-1:], None, eps).view_as(x), weight, bias)
 
 
-GROUP_NORM = {
+def layer(function, names=("weight", "bias"), starts=(1.0, 0.0), buffer=False):
+    """A class GroupNorm whose forward is function(x, num_groups, weight, bias, eps)."""
+
+    class GroupNorm(nn.Module):
+        def __init__(self, num_groups, num_channels, eps=1e-5):
+            super().__init__()
+            self.num_groups = num_groups
+            self.eps = eps
+            self.names = names
+            for name, start in zip(names, starts, strict=True):
+                self.register_parameter(name, nn.Parameter(torch.full((num_channels,), start)))
+            if buffer:
+                self.register_buffer("running_mean", torch.zeros(num_channels))
+
+        def forward(self, x):
+            affine = [getattr(self, name) for name in self.names]
+            return function(x, self.num_groups, *affine, self.eps)
+
+    return GroupNorm
+
+
+class Default(nn.Module):
+    """Right but for the eps that it takes where none is given."""
+
+    def __init__(self, num_groups, num_channels, eps=1e-3):
+        super().__init__()
+        self.num_groups = num_groups
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(num_channels))
+        self.bias = nn.Parameter(torch.zeros(num_channels))
+
+    def forward(self, x):
+        return group()(x, self.num_groups, self.weight, self.bias, self.eps)
+
+
+FUNCTIONS = {
     "interleaved channels": (interleaved, "contiguous channels"),
     "G and C/G swapped": (group(groups=lambda C, G: C // G), "not of channels in a group"),
     "per position": (per_position, "also run over the positions"),
@@ -154,193 +149,128 @@ GROUP_NORM = {
     "another finished norm": (by_rms_norm, "without rms_norm"),
     "variance cut off": (group_detached, "the values are right, but the gradient"),
 }
-
-
-# Exercise 4
-
-
-def block(out):
-    """A block that ends in out(branch, x, xhat, gamma, beta, gate)."""
-
-    def student(x, z, branch, A, B, E):
-        xhat = F.layer_norm(x, x.shape[-1:])
-        return out(branch, x, xhat, z @ A.T, z @ B.T, z @ E.T)
-
-    return student
-
-
-def gated(f, x, h, gamma, beta, gate):
-    return x + gate * f((1 + gamma) * h + beta)
-
-
-def modulated(f, x, h, gamma, beta, gate):
-    y = (1 + gamma) * h + beta
-    return y + gate * f(y)
-
-
-def no_mean(x, z, branch, A, B, E):
-    h = x / torch.sqrt(x.square().mean(-1, keepdim=True) + 1e-5)
-    return gated(branch, x, h, z @ A.T, z @ B.T, z @ E.T)
-
-
-def gate_cut_off(x, z, branch, A, B, E):
-    h = F.layer_norm(x, x.shape[-1:])
-    return gated(branch, x, h, z @ A.T, z @ B.T, (z @ E.T).detach())
-
-
-BLOCK = {
-    "no gate": (block(lambda f, x, h, c, b, e: x + f((1 + c) * h + b)), "the gate is missing"),
-    "one plus the gate": (
-        block(lambda f, x, h, c, b, e: x + (1 + e) * f((1 + c) * h + b)),
-        "with E = 0 the block changes nothing",
-    ),
-    "no shortcut": (block(lambda f, x, h, c, b, e: e * f((1 + c) * h + b)), "x itself is added"),
-    "gated shortcut": (
-        block(lambda f, x, h, c, b, e: e * (x + f((1 + c) * h + b))),
-        "the shortcut is not gated",
-    ),
-    "normalized shortcut": (
-        block(lambda f, x, h, c, b, e: h + e * f((1 + c) * h + b)),
-        "not the normalized rows",
-    ),
-    "modulated shortcut": (block(modulated), "not y"),
-    "gamma alone": (block(lambda f, x, h, c, b, e: x + e * f(c * h + b)), "the gain is 1 + gamma"),
-    "no gamma": (block(lambda f, x, h, c, b, e: x + e * f(h + b)), "gamma is missing"),
-    "no beta": (block(lambda f, x, h, c, b, e: x + e * f((1 + c) * h)), "beta is missing"),
-    "exchanged": (block(lambda f, x, h, c, b, e: x + e * f((1 + b) * h + c)), "exchanged"),
-    "beta multiplied": (
-        block(lambda f, x, h, c, b, e: x + e * f((1 + c) * (h + b))),
-        "behind the gain",
-    ),
-    "no norm": (block(lambda f, x, h, c, b, e: x + e * f((1 + c) * x + b)), "the norm is missing"),
-    "behind the branch": (
-        block(lambda f, x, h, c, b, e: x + e * ((1 + c) * f(h) + b)),
-        "before the branch",
-    ),
-    "branch of x": (block(lambda f, x, h, c, b, e: x + e * f(x)), "the branch gets y"),
-    "no branch": (block(lambda f, x, h, c, b, e: x + e * ((1 + c) * h + b)), "branch is not used"),
-    "no mean": (no_mean, "that is RMSNorm"),
-    "gate before the branch": (
-        block(lambda f, x, h, c, b, e: x + f(e * ((1 + c) * h + b))),
-        "not what it gets",
-    ),
-    "A and E exchanged": (
-        block(lambda f, x, h, c, b, e: x + c * f((1 + e) * h + b)),
-        "E makes the gate",
-    ),
-    "B and E exchanged": (
-        block(lambda f, x, h, c, b, e: x + b * f((1 + c) * h + e)),
-        "B makes beta",
-    ),
-    "the mean condition": (
-        lambda x, z, branch, A, B, E: by_einsum(x, z.mean(0)[None], branch, A, B, E),
-        "takes the mean of all",
-    ),
-    "the first condition": (
-        lambda x, z, branch, A, B, E: by_einsum(x, z[:1], branch, A, B, E),
-        "takes the first one",
-    ),
-    "all rows together": (
-        lambda x, z, branch, A, B, E: gated(
-            branch, x, F.layer_norm(x, x.shape), z @ A.T, z @ B.T, z @ E.T
-        ),
-        "not of all rows",
-    ),
-    "gate cut off": (gate_cut_off, "no gradient reaches E"),
-    "x alone": (lambda x, z, branch, A, B, E: x, "[x]"),
-    "one gate for all": (
-        block(lambda f, x, h, c, b, e: x + e.mean(-1, keepdim=True) * f((1 + c) * h + b)),
-        "[x]",
-    ),
+GROUP_NORM = {name: (layer(wrong), message) for name, (wrong, message) in FUNCTIONS.items()}
+GROUP_NORM |= {
+    "a layer": (layer(group())(2, 6), "pass the class"),
+    "a function": (lambda num_groups, num_channels, eps=1e-5: F.relu, "expected a layer"),
+    "other names": (layer(group(), names=("gain", "bias")), "has the parameters"),
+    "zeros for ones": (layer(group(), starts=(0.0, 0.0)), "a new layer's weight is all ones"),
+    "a buffer": (layer(group(), buffer=True), "keeps no statistics"),
+    "another default": (Default, "the default eps, which is 1e-5"),
 }
 
 
-def by_einsum(x, z, branch, A, B, E):
-    gamma, beta, gate = (torch.einsum("nm,dm->nd", z, matrix) for matrix in (A, B, E))
-    centred = x - x.mean(-1, keepdim=True)
-    h = centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + 1e-5)
-    return x + gate * branch(h + gamma * h + beta)
+# Exercise 2
+
+RIGHT = {"a": (1, 3), "b": (0,), "c": (1, 2, 3)}
+AXES = {
+    "the others": (RIGHT | {"a": (0, 2)}, "layer a: those are the axes that it keeps apart"),
+    "one missing": (RIGHT | {"c": (1, 2)}, "layer c: an axis is missing"),
+    "one too many": (RIGHT | {"b": (0, 1)}, "layer b: an axis too many"),
+    "none": (RIGHT | {"b": ()}, "layer b: no axis at all"),
+    "other axes": (RIGHT | {"a": (0, 1)}, "layer a: other axes"),
+    "no such axis": (RIGHT | {"a": (1, 4)}, "layer a: the axes are 0 to 3, and 4 is none"),
+    "words": (RIGHT | {"a": "1, 3"}, "layer a: "),
+    "a list": ([(1, 3), (0,), (1, 2, 3)], "expected {"),
+}
 
 
-def row_by_row(x, z, branch, A, B, E):
-    rows = []
-    for row, condition in zip(x, z, strict=True):
-        h = F.layer_norm(row, row.shape)
-        y = h * (1 + A @ condition) + B @ condition
-        rows.append(row + (E @ condition) * branch(y))
-    return torch.stack(rows)
+# Exercise 3
 
 
-def with_the_eps_of_dit(x, z, branch, A, B, E):
-    h = F.layer_norm(x, x.shape[-1:], eps=1e-6)
-    return gated(branch, x, h, z @ A.T, z @ B.T, z @ E.T)
+def keep_out(h, real, num_groups, weight, bias, eps, *, inside=None, count=None, last=True):
+    """Exercise 3 with one thing to get wrong at a time."""
+    groups = h.unflatten(1, (num_groups, -1))
+    mask = real[:, None, None]
+    members = (count or real_members)(groups, mask)
+    mean = (groups * mask).sum((2, 3), keepdim=True) / members
+    around = (inside or (lambda g, m, mean: (g - mean) * m))(groups, mask, mean)
+    var = around.square().sum((2, 3), keepdim=True) / members
+    out = ((groups - mean) / (var + eps).sqrt()).reshape(h.shape) * weight[:, None]
+    out = out + bias[:, None]
+    return out * real[:, None] if last else out
 
 
-@pytest.mark.parametrize("answer", [block(gated), by_einsum, row_by_row, with_the_eps_of_dit])
-def test_another_block_is_accepted(answer):
-    assert check.adaptive_block(answer).startswith("[ok]")
+def real_members(groups, mask):
+    return groups.shape[2] * mask.sum(-1, keepdim=True)
 
 
-# Exercise 5
+def unmasked(h, real, num_groups, weight, bias, eps):
+    return group()(h, num_groups, weight, bias, eps) * real[:, None]
 
 
-def power(finish):
-    """A power step that ends in another way: of W, u, v and b = W v."""
-
-    def student(W, u):
-        a = u @ W
-        v = a / a.norm()
-        return finish(W, u, v, W @ v)
-
-    return student
+def zeroed_first(h, real, num_groups, weight, bias, eps):
+    return unmasked(h * real[:, None], real, num_groups, weight, bias, eps)
 
 
-def without_length(W, u):
-    b = W @ (u @ W)
-    return b / b.norm(), b.norm()
+def one_by_one(h, real, num_groups, weight, bias, eps):
+    """Each sequence without its padding, by another group norm."""
+    out = torch.zeros_like(h)
+    for sample, kept in enumerate(real):
+        cut = h[sample : sample + 1, :, kept]
+        out[sample, :, kept] = group_by_a_loop(cut, num_groups, weight, bias, eps)[0]
+    return out
 
 
-def by_svd(W, u):
-    left, sizes, _ = torch.linalg.svd(W)
-    return left[:, 0], sizes[0]
+def by_einsum(h, real, num_groups, weight, bias, eps):
+    rows = h.unflatten(1, (num_groups, -1))
+    share = real / real.sum(-1, keepdim=True) / rows.shape[2]  # (N, P): of each real member
+    mean = torch.einsum("ngkp,np->ng", rows, share)[:, :, None, None]
+    around = torch.where(real[:, None, None], rows - mean, 0.0)
+    var = torch.einsum("ngkp,ngkp,np->ng", around, around, share)[:, :, None, None]
+    xhat = (around * torch.rsqrt(var + eps)).flatten(1, 2)
+    return torch.where(real[:, None], per_channel(xhat, weight, bias), 0.0)
 
 
-POWER = {
-    "no length in between": (without_length, "too large by that length"),
-    "u not normalized": (power(lambda W, u, v, b: (b, b.norm())), "the next u has length 1"),
-    "first length": (
-        power(lambda W, u, v, b: (b / b.norm(), (u @ W).norm())),
-        "after the second",
+MASKED = {
+    "no mask": (unmasked, "the padding still counts"),
+    "zeros": (zeroed_first, "zeros are numbers, too"),
+    "variance of all": (
+        partial(keep_out, inside=lambda g, m, mean: g - mean),
+        "[x]",
     ),
-    "squared": (power(lambda W, u, v, b: (b / b.norm(), b @ b)), "not its square"),
-    "largest entry": (power(lambda W, u, v, b: (b / b.norm(), b.abs().max())), "largest entry"),
-    "Frobenius": (power(lambda W, u, v, b: (b / b.norm(), W.norm())), "Frobenius"),
-    "order": (
-        power(lambda W, u, v, b: (b.norm(), b / b.norm())),
-        "the order is (next u, estimate)",
+    "masked before": (
+        partial(keep_out, inside=lambda g, m, mean: g * m - mean),
+        "subtract the mean before you mask",
     ),
-    "v for u": (power(lambda W, u, v, b: (v, b.norm())), "that is d"),
-    "largest entry of u": (power(lambda W, u, v, b: (b / b.max(), b.norm())), "Euclidean length 1"),
-    "old times next": (
-        power(lambda W, u, v, b: (b / b.norm(), u @ b / b.norm())),
-        "old and the next",
+    "positions": (
+        partial(keep_out, count=lambda g, m: m.sum(-1, keepdim=True)),
+        "the channels of the group times the real positions",
     ),
-    "half a step late": (
-        power(lambda W, u, v, b: (b / b.norm(), (b @ W).norm() / b.norm())),
-        "half a step too late",
+    "all members": (
+        partial(keep_out, count=lambda g, m: g.shape[2] * g.shape[3]),
+        "not of all",
     ),
-    "old u": (power(lambda W, u, v, b: (u, b.norm())), "u came back as it was"),
-    "sign": (power(lambda W, u, v, b: (-b / b.norm(), b.norm())), "the sign of u"),
-    "svd": (by_svd, "without svd"),
+    "bias at the padding": (partial(keep_out, last=False), "at the padding the output is 0"),
+    "each channel": (
+        lambda h, real, G, w, b, eps: keep_out(h, real, h.shape[1], w, b, eps),
+        "that is InstanceNorm",
+    ),
+    "no eps": (lambda h, real, G, w, b, eps: keep_out(h, real, G, w, b, 0.0), "eps is not used"),
+    "own eps": (
+        lambda h, real, G, w, b, eps: keep_out(h, real, G, w, b, 1e-5),
+        "eps is an argument",
+    ),
+    "no affine": (
+        lambda h, real, G, w, b, eps: keep_out(h, real, G, 0 * w + 1, 0 * b, eps),
+        "gain and bias are missing",
+    ),
+    "the finished layer": (
+        lambda h, real, G, w, b, eps: F.group_norm(h, G, w, b, eps),
+        "without group_norm",
+    ),
+    "cut off": (
+        lambda h, real, G, w, b, eps: keep_out(h.detach(), real, G, w, b, eps),
+        "no gradient reaches h",
+    ),
 }
 
 
 test_a_wrong_answer_is_named = wrong_answers_are_named(
     {
-        check.unknown_axes: AXES,
         check.group_norm: GROUP_NORM,
-        check.adaptive_block: BLOCK,
-        check.power_step: POWER,
+        check.unknown_axes: AXES,
+        check.masked_group_norm: MASKED,
     }
 )
 
@@ -365,34 +295,26 @@ def group_by_var_mean(x, num_groups, weight, bias, eps):
     return torch.addcmul(bias, xhat, weight).movedim(-1, 1)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        group(),
-        group_by_a_loop,
-        group_by_var_mean,
-        partial(group_by_a_loop),
-        torch.compile(group_by_var_mean, backend="eager"),
-    ],
-    ids=["as above", "a loop", "var_mean", "partial", "compiled"],
-)
-def test_another_group_norm_is_accepted(answer):
-    assert check.group_norm(answer).startswith("[ok]")
+@pytest.mark.parametrize("function", [group(), group_by_a_loop, group_by_var_mean])
+def test_another_group_norm_is_accepted(function):
+    assert check.group_norm(layer(function)).startswith("[ok]")
 
 
-def with_columns(W, u):
-    v = torch.nn.functional.normalize(W.T @ u[:, None], dim=0)
-    b = W @ v
-    return (b / b.norm())[:, 0], u.new_tensor(b.square().sum().sqrt().item())
+@pytest.mark.parametrize("answer", [keep_out, one_by_one, by_einsum])
+def test_another_masked_norm_is_accepted(answer):
+    assert check.masked_group_norm(answer).startswith("[ok]")
 
 
-def with_a_plain_number(W, u):
-    h = W @ torch.nn.functional.normalize(u @ W, dim=0)
-    return h / h.norm(), h.norm().item()
+def test_what_stands_in_for_the_reader_leaves_padding_out():
+    h = draw(3, 6, 7, seed=1)
+    real = torch.tensor(
+        [[1, 1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 1, 1], [1, 0, 0, 0, 0, 0, 0]]
+    ).bool()
+    arguments = (h, real, 2, draw(6, seed=2), draw(6, seed=3), 0.1)
+    torch.testing.assert_close(check.over_real_positions(*arguments), one_by_one(*arguments))
 
 
-def test_a_solution_by_another_way_is_accepted():
-    assert check.group_norm(load("02b_other_axes")["group_norm"]).startswith("[ok]")
-    assert check.counts(torch.tensor(1568), 64.0).startswith("[ok]")
-    assert check.power_step(with_columns).startswith("[ok]")
-    assert check.power_step(with_a_plain_number).startswith("[ok]")
+def test_the_solutions_are_accepted():
+    solved = load("02b_other_axes")
+    assert check.group_norm(solved["GroupNorm"]).startswith("[ok]")
+    assert check.masked_group_norm(solved["masked_group_norm"]).startswith("[ok]")

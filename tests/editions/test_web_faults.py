@@ -42,7 +42,7 @@ def built(tmp_path_factory):
     plant(lesson, "remember", "[a claim](reference/claims.md#A999)")
     plant(lesson, "remember", "![a picture](reference/nothing.png)")
     plant(lesson, "remember", r"A formula $\frac{1$ that is not closed.")
-    plant(lesson, "axes-why", "$$\n\\nosuchcommand x\n$$")
+    plant(lesson, "axes-read", "$$\n\\nosuchcommand x\n$$")
     terms = notebooks / "reference" / "glossary.md"
     terms.write_text(terms.read_text("utf-8") + f"\nSee {MISSING}.\n", "utf-8")
     # a formula that a docstring of the library cites
@@ -85,7 +85,7 @@ def test_each_fault_is_named(complaints, named):
 
 @pytest.mark.parametrize(
     ("named", "cell"),
-    [(KNOWS.lower(), "title"), (r"\frac{1", "remember"), (r"\nosuchcommand", "axes-why")],
+    [(KNOWS.lower(), "title"), (r"\frac{1", "remember"), (r"\nosuchcommand", "axes-read")],
 )
 def test_a_fault_is_named_with_its_cell(complaints, named, cell):
     (line,) = [line for line in complaints.splitlines() if named in line]

@@ -509,14 +509,6 @@ def two_workers(draw):
     return means | sums | {"n_a": 2, "n_b": 3, "m": 5, "d": second.mean() - first.mean()}
 
 
-@lines("02b wn")
-def weight_norm(draw):
-    v, g, h = leaf(draw(D)), leaf(draw(1)[0]), draw(D)
-    ell = v.norm()
-    weights = g * v / ell
-    return {"v": v, "g": g, "h": h, "ell": ell, "W": weights, "w": v / ell}
-
-
 @lines("08a holm-derive")
 def holm(draw):
     return {"u": 3, "k": 8}
