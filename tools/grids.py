@@ -286,6 +286,22 @@ GRIDS["pairs_deep"] = grid(
     nudged=nudge(["none", "batch_norm"], count=3),
 )
 
+# Lesson 01a: three layers, two images a step; then BatchNorm's outputs with another gradient
+GRIDS["pairs_depth_3"] = grid(
+    ["none", "batch_norm", "layer_norm"],
+    DEEP | {"depth": 3},
+    ADAM | PAIRS,
+    rates=[3e-3, 1e-2, 3e-2, 1e-1],
+    nudged=nudge(["batch_norm"], count=3),
+)
+GRIDS["pairs_mild"] = grid(
+    ["batch_norm_mild"],
+    DEEP | {"depth": 3},
+    ADAM | PAIRS,
+    rates=[1e-2, 3e-2, 1e-1, 3e-1],
+    nudged=nudge(["batch_norm_mild"], count=3),
+)
+
 # Lesson 02a: one residual MLP with its norms in four places, as Post-LN with a warm-up as well;
 # each again with four times the steps at the two high rates
 PLACED = {"build": "residual_mlp", "depth": 12, "width": 32, "init": "xavier"}

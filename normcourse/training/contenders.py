@@ -101,6 +101,21 @@ class OffsetRMSNorm(nn.Module):
         return self.norm(x) * (1 + self.weight)
 
 
+class MildBatchNorm(layers.BatchNorm1d):
+    """BatchNorm's outputs; at its inputs arrives the gradient that eps 10 would let through."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.mild = layers.BatchNorm1d(width, eps=10.0, affine=False, track_running_stats=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(x)
+        usual = super().forward(x.detach())
+        mild = self.get_parameter("weight").detach() * self.mild(x)
+        return usual + mild - mild.detach()
+
+
 def _softcap(width: int) -> nn.Module:
     """functional.softcap as a layer: DyT with alpha 1 and scale CAP that learns nothing."""
     return layers.DyT(width, 1.0, CAP, bias=False).requires_grad_(False)
@@ -122,6 +137,8 @@ CONTENDERS = {
     "none": Contender("no norm"),
     "batch_norm": _batch_norm,
     "batch_norm_eps_10": Contender("eps 10", partial(layers.BatchNorm1d, eps=10.0), flat=True),
+    # lesson 01a: the outputs of batch_norm, and another gradient
+    "batch_norm_mild": Contender("eps 1e-5, in the gradient 10", MildBatchNorm, flat=True),
     "layer_norm": _layer_norm,
     "rms_norm": Contender("eps 1e-5", _rms_rows),
     # lesson 03b: which gains decay pulls, beside the weights

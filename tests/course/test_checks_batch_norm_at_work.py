@@ -1,172 +1,94 @@
 """The checks of lesson 01a name the slip of wrong answers."""
 
 import pytest
-import sympy
 import torch
-import torch.nn.functional as F
 
 from normcourse.checks import batch_norm_at_work as check
-from normlib import gradients
 from tests.course.solutions import wrong_answers_are_named
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 
-def gradient(change):
-    """Exercise 2's gradient with one thing changed: change(dy, x, weight, g, xhat, s) -> dx."""
+def weighted(values, counts):
+    return (counts[:, None] * values).sum(0) / counts.sum()
 
-    def student(dy, x, weight, eps):
-        s = torch.sqrt(x.var(0, correction=0) + eps)
-        return change(dy, x, weight, weight * dy, (x - x.mean(0)) / s, s)
+
+def merged(variance):
+    """The right mean, and variance(means, mean, variances, counts)."""
+
+    def student(means, variances, counts):
+        mean = weighted(means, counts)
+        return mean, variance(means, mean, variances, counts)
 
     return student
 
 
-def xhat_part(g, xhat):
-    return xhat * (g * xhat).mean(0)
+def whole(means, mean, variances, counts):  # right
+    return weighted(variances + means.square(), counts) - mean.square()
 
 
-def overwrites(dy, x, weight, eps):
-    dy *= weight
-    return gradient(lambda d, x, w, g, h, s: (dy - dy.mean(0) - xhat_part(dy, h)) / s)(
-        dy, x, weight, eps
-    )
+def in_the_dark(means, variances, counts):
+    with torch.no_grad():
+        return merged(whole)(means, variances, counts)
 
 
-def unbiased(dy, x, weight, eps):
-    s = torch.sqrt(x.var(0) + eps)
-    g, xhat = weight * dy, (x - x.mean(0)) / s
-    return (g - g.mean(0) - xhat_part(g, xhat)) / s
+def deaf_variance(means, variances, counts):
+    mean, var = merged(whole)(means, variances, counts)
+    return mean, var.detach()
 
 
-def without_root(dy, x, weight, eps):
-    g, s = weight * dy, x.var(0, correction=0) + eps
-    xhat = (x - x.mean(0)) / s
-    return (g - g.mean(0) - xhat_part(g, xhat)) / s
+def equal_weights(means, variances, counts):
+    mean = means.mean(0)
+    return mean, (variances + (means - mean) ** 2).mean(0)
 
 
-def layer_norm(dy, x, weight, eps):
-    g, s = weight * dy, torch.sqrt(x.var(1, correction=0, keepdim=True) + eps)
-    xhat = (x - x.mean(1, True)) / s
-    return (g - g.mean(1, True) - xhat * (g * xhat).mean(1, True)) / s
+def summed(means, variances, counts):
+    mean, var = merged(whole)(means, variances, counts)
+    return counts.sum() * mean, counts.sum() * var
 
 
-def three_terms(d, x, w, g, h, s):  # right
-    return (g - g.mean(0) - xhat_part(g, h)) / s
-
-
-def by_autograd(dy, x, weight, eps):
-    leaf = x.clone().requires_grad_()
-    return torch.autograd.grad(
-        F.batch_norm(leaf, None, None, weight, training=True, eps=eps), leaf, dy
-    )[0]
-
-
-GRADIENT = {
-    "second mean a sum": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean(0) - h * (g * h).sum(0)) / s),
-        "the second mean is a sum",
+MERGE = {
+    "average variance": (
+        merged(lambda m, mean, v, n: weighted(v, n)),
+        "the variances are averaged, and what lies between the GPUs is lost",
     ),
-    "first mean a sum": (
-        gradient(lambda d, x, w, g, h, s: (g - g.sum(0) - xhat_part(g, h)) / s),
-        "the first mean is a sum",
+    "plain average variance": (
+        merged(lambda m, mean, v, n: v.mean(0)),
+        "the variances are averaged without weights",
     ),
-    "no xhat in front": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean(0) - (g * h).mean(0)) / s),
-        "multiply it by xhat",
+    "equal weights": (equal_weights, "weight it by its number of images"),
+    "equal weights in the variance": (
+        merged(lambda m, mean, v, n: (v + (m - mean) ** 2).mean(0)),
+        "the mean is weighted by the counts, the variance is not",
     ),
-    "last sign": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean(0) + xhat_part(g, h)) / s),
-        "the sign of the path through the variance",
+    "only between": (
+        merged(lambda m, mean, v, n: weighted((m - mean) ** 2, n)),
+        "add what lies within each of them",
     ),
-    "autograd": (by_autograd, "to be solved without autograd"),
-    "the library": (
-        lambda dy, x, w, eps: gradients.batch_norm_backward(dy, x, w, eps=eps)[0],
-        "to be solved without normlib",
+    "not squared": (
+        merged(lambda m, mean, v, n: weighted(v + (m - mean).abs(), n)),
+        "the distance of the means is not squared",
     ),
-    "constants": (gradient(lambda d, x, w, g, h, s: g / s), "are not constants"),
-    "no mean term": (
-        gradient(lambda d, x, w, g, h, s: (g - xhat_part(g, h)) / s),
-        "the mean of g is missing",
+    "unbiased": (
+        merged(lambda *all_: whole(*all_) * all_[3].sum() / (all_[3].sum() - 1)),
+        "yours divides by m - 1",
     ),
-    "no xhat term": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean(0)) / s),
-        "through the variance",
+    "mean of squares": (
+        merged(lambda m, mean, v, n: weighted(v + m**2, n)),
+        "subtract the squared mean",
     ),
-    "by the variance": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean(0) - xhat_part(g, h)) / s**2),
-        "not by the variance",
-    ),
-    "not divided": (
-        gradient(lambda d, x, w, g, h, s: g - g.mean(0) - xhat_part(g, h)),
-        "not divided by s",
-    ),
-    "sums": (
-        gradient(lambda d, x, w, g, h, s: (g - g.sum(0) - h * (g * h).sum(0)) / s),
-        "sums where means belong",
-    ),
-    "no gain": (
-        gradient(lambda d, x, w, g, h, s: (d - d.mean(0) - xhat_part(d, h)) / s),
-        "the gain is missing: g = w dy",
-    ),
-    "gain in the first term": (
-        gradient(lambda d, x, w, g, h, s: (g - d.mean(0) - xhat_part(d, h)) / s),
-        "missing in the two means",
-    ),
-    "means over features": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean(1, True) - h * (g * h).mean(1, True)) / s),
-        "which is LayerNorm",
-    ),
-    "x for xhat": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean(0) - x * (g * x).mean(0)) / s),
-        "xhat in both places",
-    ),
-    "deviations for xhat": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean(0) - s**2 * xhat_part(g, h)) / s),
-        "not yet divided by s",
-    ),
-    "times s": (
-        gradient(lambda d, x, w, g, h, s: s * (g - g.mean(0) - xhat_part(g, h))),
-        "multiply or divide",
-    ),
-    "signs": (
-        gradient(lambda d, x, w, g, h, s: (g + g.mean(0) + xhat_part(g, h)) / s),
-        "the signs: what comes through the statistics",
-    ),
-    "no root": (without_root, "yours is without the root"),
-    "LayerNorm": (layer_norm, "all statistics run over the batch"),
-    "unbiased variance": (unbiased, "the variance is the biased one"),
-    "no eps": (
-        lambda dy, x, w, eps: gradient(three_terms)(dy, x, w, 0.0),
-        "eps is missing in s",
-    ),
-    "means over everything": (
-        gradient(lambda d, x, w, g, h, s: (g - g.mean() - h * (g * h).mean()) / s),
-        "yours run over everything",
-    ),
-    "one number per channel": (
-        gradient(lambda d, x, w, g, h, s: (g / s).sum(0)),
-        "dx has shape (3,)",
-    ),
-    "in place": (overwrites, "dy was changed in place"),
-    "gain twice": (
-        gradient(lambda d, x, w, g, h, s: w * (g - g.mean(0) - xhat_part(g, h)) / s),
-        "twice",
-    ),
-    "returns nothing": (gradient(lambda *_: None), "None (is the return missing?)"),
+    "sums": (summed, "divide by their number"),
+    "root": (merged(lambda *all_: whole(*all_).sqrt()), "that is the standard deviation"),
+    "no grad": (in_the_dark, "no gradient comes back"),
+    "variance detached": (deaf_variance, "the variance: no gradient comes back"),
+    "mean alone": (lambda means, variances, counts: weighted(means, counts), "expected a tuple"),
 }
 
-SLOPE = {
-    "mean fixed": (lambda eps: 1 / eps**0.5, "holds the mean fixed"),
-    "no root": (lambda eps: 1 / (2 * eps), "divide by its root"),
-    "neither": (lambda eps: 1 / eps, "leaves out the root"),
-    "multiplied": (lambda eps: eps**0.5 / 2, "the steeper the slope"),
-    "zero": (lambda eps: 0.0, "Look where they are equal"),
-    "two inside": (lambda eps: 1 / (2 * eps) ** 0.5, "outside of the root"),
-    "quarter": (lambda eps: 1 / (4 * eps**0.5), "halves twice"),
-    "times two": (lambda eps: 2 / eps**0.5, "the half divides"),
-    "one eps": (lambda eps: 0.5 / 1e-5**0.5, "eps is the argument"),
-    "other sample": (lambda eps: -1 / (2 * eps**0.5), "in the OTHER sample"),
+RESCUE = {
+    "torch's eps": (1e-5, "try a larger one"),
+    "huge": (100.0, "try a smaller one"),
+    "zero": (0, "a number above 0"),
+    "words": ("large", "expected a number"),
 }
 
 
@@ -226,8 +148,8 @@ FOLD = {
 }
 
 WRONG = {
-    check.input_gradient: GRADIENT,
-    check.steepest: SLOPE,
+    check.merge: MERGE,
+    check.rescue: RESCUE,
     check.fold: FOLD,
 }
 
@@ -235,9 +157,17 @@ WRONG = {
 test_a_wrong_answer_is_named = wrong_answers_are_named(WRONG)
 
 
+def by_image(means, variances, counts):
+    """One entry for each image, as if it were its GPU's mean."""
+    repeated = means.repeat_interleave(counts, 0)
+    within = variances.repeat_interleave(counts, 0).mean(0)
+    return repeated.mean(0), within + repeated.var(0, correction=0)
+
+
 UNUSUAL = {
-    "paths": (check.input_gradient, lambda dy, x, w, eps: by_paths(w * dy, x, eps)),
-    "SymPy": (check.steepest, lambda eps: 1 / (2 * sympy.sqrt(eps))),
+    "mean of squares minus square": (check.merge, merged(whole)),
+    "an entry for each image": (check.merge, by_image),
+    "a tensor": (check.rescue, torch.tensor(0.5)),
     "a matrix": (
         check.fold,
         lambda weight, bias, mean, var, gain, shift, eps: (
@@ -246,12 +176,6 @@ UNUSUAL = {
         ),
     ),
 }
-
-
-def by_paths(g, x, eps):
-    d, m = x - x.mean(0), len(x)
-    s = (d.square().mean(0) + eps).sqrt()
-    return g / s - (g * d).sum(0) / s**3 * d / m - g.sum(0) / s / m
 
 
 @pytest.mark.parametrize("name", UNUSUAL)

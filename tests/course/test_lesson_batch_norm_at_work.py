@@ -1,110 +1,138 @@
-"""The table "How sure is this?" of lesson 01a: its nets at other widths and for more steps."""
+"""The claims of lesson 01a: its networks at other widths and for more steps, and a conv net."""
+
+from functools import partial
 
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional as F
 
+from normcourse import training
 from tests.course.lesson_tables import OWN, each, run_cells
 
 pytestmark = pytest.mark.usefixtures("float64_as_in_the_lessons")
 
 LESSON = "01a_batch_norm_at_work.ipynb"
-KINDS = {
-    OWN: {},
-    "half the width": {"width": 16},
-    "twice the width": {"width": 64},
-    "four times the steps": {"steps": (120, 360)},
-}
 NARROW = "half the width"
+WIDTHS = {NARROW: 16, "twice the width": 64}
+KINDS = [OWN, *WIDTHS, "four times the steps"]
+SHALLOW = {"lr": 0.1, "depth": 2, "batch_size": 16, "steps": 100}
+DEEP = {"depth": 6, "batch_size": 64, "lr": 0.1, "steps": 120}
+LARGE_STEPS = DEEP | {"lr": 1.0, "steps": 80}
 
 
-def definitions() -> dict:
-    """The lesson's layers and its training; nothing is trained."""
-    training = ("predict-01-answer", "def span(")
-    cells = ("setup", "failure-layer", training, "drifts", "others")
-    return run_cells(LESSON, *cells)
+@pytest.fixture(scope="module")
+def lesson() -> dict:
+    parts = [(cell, "\n\n\nx = ") for cell in ("detached", "mild")]
+    return run_cells(LESSON, "setup", "layer", *parts, "others", ("remeasure", "\n\n\nprint"))
+
+
+def learn(norm, kind=OWN, *, lr, depth, batch_size, steps):
+    nets = training.stacked_mlp(depth, norm, width=WIDTHS.get(kind, 32))
+    steps = 4 * steps if kind == "four times the steps" else steps
+    training.train_stacked(nets, training.digits(), steps=steps, lr=lr, batch_size=batch_size)
+    return nets
+
+
+def reached(nets) -> torch.Tensor:
+    return training.stacked_accuracy(nets, training.digits())
+
+
+def ends(norm, kind=OWN, **how) -> torch.Tensor:
+    return reached(learn(norm, kind, **how))
+
+
+@pytest.mark.parametrize("kind", each(KINDS))
+def test_pairs_are_below_no_norm_and_new_statistics_do_not_rescue_them(lesson, kind):
+    pairs = learn(partial(lesson["BatchNorm"], gpus=8), kind, **SHALLOW)
+    four = ends(partial(lesson["BatchNorm"], gpus=4), kind, **SHALLOW)
+    one = ends(lesson["BatchNorm"], kind, **SHALLOW)
+    without = ends(None, kind, **SHALLOW)
+    assert four.mean() < one.mean()
+    assert reached(pairs).max() < four.min()
+    assert reached(pairs).max() < without.min()
+    assert reached(lesson["remeasure"](pairs)).max() < without.min()
 
 
 @pytest.mark.slow
+def test_training_on_pairs_is_chaotic(lesson):
+    def trained(norm, nudge):
+        nets = training.stacked_mlp(2, norm)
+        with torch.no_grad():
+            nets[0].weight.mul_(1 + nudge)
+        training.train_stacked(nets, training.digits(), steps=200, lr=0.2, batch_size=16)
+        return nets[0].weight.detach()
+
+    for gpus, is_chaotic in ((8, True), (2, False)):
+        norm = partial(lesson["BatchNorm"], gpus=gpus)
+        apart = (trained(norm, 0.0) - trained(norm, 1e-13)).abs().max()
+        assert (apart > 0.01) == is_chaotic, apart
+
+
 @pytest.mark.parametrize("kind", each(KINDS))
-def test_the_layer_that_saves_memory_learns_worse_than_batch_norm(kind):
-    lesson = definitions()
-    learn = lesson["learn"]
-    _, broken = learn(lesson["SavesMemory"], **KINDS[kind])
-    _, whole = learn(lesson["BatchNorm"], **KINDS[kind])
-    assert broken.max() < whole.min()
+def test_without_the_gradient_of_the_statistics_batch_norm_learns_worse(lesson, kind):
+    broken = ends(lesson["TalksOnce"], kind, **DEEP)
+    assert broken.max() < ends(lesson["BatchNorm"], kind, **DEEP).min()
     if kind != NARROW:  # there it is no worse than no norm
-        _, without = learn(None, **KINDS[kind])
-        assert broken.max() < without.min()
+        assert broken.max() < ends(None, kind, **DEEP).min()
 
 
 @pytest.mark.slow
-def test_after_four_times_the_steps_it_comes_close_at_the_rate_1():
-    lesson = definitions()
-    _, late = lesson["learn"](lesson["SavesMemory"], 1.0, steps=(60, 420))
-    assert late.min() > 0.87
+@pytest.mark.parametrize("lr", [0.1, 0.3])
+def test_with_the_outputs_of_pairs_and_a_mild_gradient_these_networks_learn_more(lesson, lr):
+    how = SHALLOW | {"lr": lr, "steps": 300}
+    usual = ends(partial(lesson["BatchNorm"], gpus=8), **how)
+    mild = ends(partial(lesson["MildBatchNorm"], gpus=8), **how)
+    assert mild.min() > usual.max()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", each(KINDS))
-def test_batch_norm_bears_the_rate_1_with_a_shift_and_with_lengths_held(kind):
-    lesson = definitions()
-    learn = lesson["learn"]
-    _, without = learn(None, 1.0, **KINDS[kind])
-    assert without.max() < 0.3
-    for norm in ("BatchNorm", "Drifts"):
-        _, reached = learn(lesson[norm], 1.0, **KINDS[kind])
-        assert reached.min() > (0.35 if kind == NARROW and norm == "Drifts" else 0.8)
-    _, held = learn(lesson["BatchNorm"], 1.0, hold=lesson["hold_lengths"], **KINDS[kind])
-    assert held.min() > 0.75
+def test_batch_norm_tolerates_the_learning_rate_1_with_a_shift(lesson, kind):
+    assert ends(None, kind, **LARGE_STEPS).max() < 0.3
+    assert ends(lesson["BatchNorm"], kind, **LARGE_STEPS).min() > 0.8
+    assert ends(lesson["Drifts"], kind, **LARGE_STEPS).mean() > 0.45
 
 
 @pytest.mark.parametrize("kind", each(KINDS))
-def test_one_size_for_a_layer_is_enough_at_the_rate_1_once_the_means_are_subtracted(kind):
-    lesson = definitions()
-    learn = lesson["learn"]
-    _, one = learn(lesson["OneSize"], 1.0, **KINDS[kind])
-    _, centred = learn(lesson["CentredSize"], 1.0, **KINDS[kind])
-    assert centred.min() > 0.8
-    assert one.max() < centred.min()
+def test_one_scale_is_enough_at_the_learning_rate_1_once_the_means_are_subtracted(lesson, kind):
+    one = ends(lesson["OneScale"], kind, **LARGE_STEPS)
+    centered = ends(lesson["CenteredOneScale"], kind, **LARGE_STEPS)
+    assert centered.min() > 0.8
+    assert one.max() < centered.min()
 
 
 @pytest.mark.slow
-def test_at_the_rate_3_one_size_and_lengths_held_are_behind_batch_norm():
-    lesson = definitions()
-    learn = lesson["learn"]
-    _, whole = learn(lesson["BatchNorm"], 3.0)
-    _, centred = learn(lesson["CentredSize"], 3.0)
-    assert centred.max() < whole.min()
-    _, held = learn(lesson["BatchNorm"], 3.0, hold=lesson["hold_lengths"])
-    assert held.mean() < whole.min()
+def test_at_the_learning_rate_3_one_scale_is_behind_batch_norm(lesson):
+    how = LARGE_STEPS | {"lr": 3.0}
+    centered = ends(lesson["CenteredOneScale"], **how)
+    assert centered.max() < ends(lesson["BatchNorm"], **how).min()
+
+
+def on_gpus(gpus):
+    """torch's layer; each GPU normalizes its part, and the first one keeps the buffers."""
+
+    class OnGPUs(nn.BatchNorm1d):
+        def forward(self, x):
+            if not self.training:
+                return super().forward(x)
+            first, *others = x.chunk(gpus)
+            known = (None, None, self.weight, self.bias, True)
+            others = [F.batch_norm(part, *known, eps=self.eps) for part in others]
+            return torch.cat([super().forward(first), *others])
+
+    return OnGPUs
 
 
 @pytest.mark.slow
-def test_centring_without_a_size_fails_in_some_starts():
-    lesson = definitions()
+def test_a_conv_net_fails_with_one_signal_on_each_gpu():
+    data = training.signals().images()
 
-    class Centred(lesson["BatchNorm"]):
-        def statistics(self, x):
-            mean, var = super().statistics(x)
-            return mean, torch.ones_like(var)
+    def trained(norm, seed):
+        net = training.signal_cnn(norm, init="he", seed=seed)
+        training.train(net, data, steps=400, batch_size=16, lr=0.01, optimizer="adam", seed=seed)
+        return training.accuracy(net, data.validation_x, data.validation_y)
 
-    _, reached = lesson["learn"](Centred, 1.0)
-    assert reached.min() < 0.2
-    assert reached.max() > 0.9
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [48, 192])
-def test_the_gradient_grows_by_about_a_fifth_per_layer_at_other_widths(width):
-    lesson = run_cells(LESSON, "setup", ("depth-run", "nothing = "))
-    sizes = lesson["gradient_norms"](lesson["normalize"], 1.0, 0, width=width, batch=width)
-    assert 1.15 < sizes[0] ** (1 / lesson["DEPTH"]) < 1.25
-
-
-@pytest.mark.parametrize("eps", [1e-5, 0.3])
-def test_two_samples_are_drawn_apart_by_at_most_one_over_the_root_of_eps(eps):
-    normalize = run_cells(LESSON, "setup")["normalize"]
-    apart = torch.logspace(-6, 2, 17)
-    pairs = torch.stack([torch.zeros(17), apart])
-    (grows,) = normalize(pairs, eps).diff(dim=0) / apart
-    torch.testing.assert_close(grows.max(), torch.tensor(eps**-0.5))
+    for seed in range(3):
+        usual, split = trained(on_gpus(1), seed), trained(on_gpus(16), seed)
+        assert split < usual - 0.3

@@ -152,6 +152,24 @@ def test_the_last_curve_is_the_one_before_the_head(kind, name, function, last):
         assert net[-2] is curves[-1]
 
 
+def test_the_mild_norm_of_lesson_01a_changes_nothing_but_the_gradient():
+    pair = draw(2, 6)
+    arriving = draw(2, 6, seed=1)
+    outputs, gradients = {}, {}
+    for name in ("batch_norm", "batch_norm_eps_10", "batch_norm_mild"):
+        layer = training.CONTENDERS[name].rows(6)
+        with torch.no_grad():
+            layer.weight.copy_(1 + draw(6, seed=2))
+        x = pair.clone().requires_grad_()
+        outputs[name] = layer(x)
+        outputs[name].backward(arriving)
+        gradients[name] = (x.grad, layer.weight.grad)
+    torch.testing.assert_close(outputs["batch_norm_mild"], outputs["batch_norm"])
+    at_inputs, at_gain = gradients["batch_norm_mild"]
+    torch.testing.assert_close(at_inputs, gradients["batch_norm_eps_10"][0])
+    torch.testing.assert_close(at_gain, gradients["batch_norm"][1])
+
+
 def test_derf_starts_as_published_or_with_the_slope_asked_for():
     """erf has slope 2 / sqrt(pi) at 0, so alpha 0.5 has 1 / sqrt(pi)."""
     contender = training.CONTENDERS["derf"]

@@ -98,7 +98,6 @@ def gradient_of_one_output(draw):
 
 
 @lines("01 gradient-why", "01 paths-derive", "01 gradient-derive")
-@lines("01a predict-01-after")
 @lines(r"lectures/01 Why a gain, a bias and an $\varepsilon$?")
 def batch_norm_column(draw):
     return centred(leaf(draw(D)), draw(1)[0], draw(D))
@@ -132,12 +131,12 @@ def column_of_two(draw):
     return centred(leaf(draw(2)), 1.0, draw(2))
 
 
-@lines("01a steep-derive", "solutions/01a ex2")
+@lines("01a steep-derive")
 def equal_numbers(draw):
     return {"varepsilon": EPS, "r": EPS**0.5, "s": EPS**0.5}
 
 
-@lines("01a jacobian-why")
+@lines("01a steep-derive $g_{k}")
 def loss_of_one_output(draw):
     w = draw(1)[0]
     return {"g": w * row(1, 0, 0, 0), "w": w, "n": 1}
