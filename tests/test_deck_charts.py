@@ -20,7 +20,7 @@ def drawn(printed, pattern, **said):
 @pytest.mark.parametrize(
     ("name", "norm"),
     [
-        ("LayerNorm", "layer_norm"), ("batch_norm_eps_10", "batch_norm"), ("DyT, derived", "dyt"),
+        ("LayerNorm", "layer_norm"), ("batch_norm_mild", "batch_norm"), ("DyT, derived", "dyt"),
         ("dyt_sqrt_d", "dyt_sqrt_d"), ("no norm", "none"), ("LN", "layer_norm"), ("line", None),
         ("1 in the batch: BatchNorm", "batch_norm"), ("norm 0 of 5, alone", None),
     ],

@@ -136,7 +136,6 @@ TUNED = "scale 1: the slope is tuned with the rate"
 CONTENDERS = {
     "none": Contender("no norm"),
     "batch_norm": _batch_norm,
-    "batch_norm_eps_10": Contender("eps 10", partial(layers.BatchNorm1d, eps=10.0), flat=True),
     # lesson 01a: the outputs of batch_norm, and another gradient
     "batch_norm_mild": Contender("eps 1e-5, in the gradient 10", MildBatchNorm, flat=True),
     "layer_norm": _layer_norm,

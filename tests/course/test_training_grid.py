@@ -156,8 +156,12 @@ def test_the_mild_norm_of_lesson_01a_changes_nothing_but_the_gradient():
     pair = draw(2, 6)
     arriving = draw(2, 6, seed=1)
     outputs, gradients = {}, {}
-    for name in ("batch_norm", "batch_norm_eps_10", "batch_norm_mild"):
-        layer = training.CONTENDERS[name].rows(6)
+    norms = {
+        "batch_norm": training.CONTENDERS["batch_norm"].rows(6),
+        "eps 10": layers.BatchNorm1d(6, eps=10.0),
+        "batch_norm_mild": training.CONTENDERS["batch_norm_mild"].rows(6),
+    }
+    for name, layer in norms.items():
         with torch.no_grad():
             layer.weight.copy_(1 + draw(6, seed=2))
         x = pair.clone().requires_grad_()
@@ -166,7 +170,7 @@ def test_the_mild_norm_of_lesson_01a_changes_nothing_but_the_gradient():
         gradients[name] = (x.grad, layer.weight.grad)
     torch.testing.assert_close(outputs["batch_norm_mild"], outputs["batch_norm"])
     at_inputs, at_gain = gradients["batch_norm_mild"]
-    torch.testing.assert_close(at_inputs, gradients["batch_norm_eps_10"][0])
+    torch.testing.assert_close(at_inputs, gradients["eps 10"][0])
     torch.testing.assert_close(at_gain, gradients["batch_norm"][1])
 
 
