@@ -13,6 +13,7 @@ from normcourse.checks.verdict import Slip, every_case, exercise, expect, number
 
 EPS = 0.01
 LEAST, MOST = 0.9, 1.1
+NARROWEST, WIDEST = 0.5, 5.0  # |A|, the distance between the limits of the repaired curve
 
 
 def _root(eps):
@@ -125,9 +126,14 @@ def _or_nan(student, *arguments, errors=(ValueError, TypeError, ZeroDivisionErro
         return math.nan
 
 
-@exercise("Exercise 3 (repair the sigmoid)", f"between {LEAST} and {MOST}", "w = 1")
+@exercise(
+    "Exercise 3 (repair the sigmoid)",
+    f"between {LEAST} and {MOST}",
+    f"between {NARROWEST} and {WIDEST:g}",
+    "w = 1",
+)
 def repaired(student) -> None:
-    """student: (A, B, C) for which A sigmoid(B x) + C multiplies the gradient by about 1."""
+    """student: (A, B, C): A sigmoid(B x) + C is centered and keeps the gradient's length."""
     found = numbers(student, "your answer")
     if len(found) != 3:
         raise Slip(f"your answer has {len(found)} numbers, expected three: A, B and C.")
@@ -136,29 +142,44 @@ def repaired(student) -> None:
     if (a, b, c) == (1.0, 1.0, 0.0):
         raise Slip("that is the sigmoid as it was: its factor per layer is far below 1.")
     factor = repaired_factor(a, b, c)
-    if LEAST <= factor <= MOST:
+    centered = abs(a / 2 + c) <= 0.05 * abs(a)
+    if LEAST <= factor <= MOST and centered:
+        _check_span(abs(a))
         return
     size = (
         f"the factor per layer is {factor:.2f}"
         if factor < 100
         else "the factor per layer is over 100"
     )
-    if factor > MOST:
+    if factor > MOST and centered:
         raise Slip(
             f"{size}: the slope at 0, A B / 4, is {steepest:.2f}, "
             "which is too steep for these weights."
         )
-    if abs(steepest) < LEAST:
+    if abs(steepest) < LEAST and factor < LEAST:
         raise Slip(f"{size}: the steepest slope, A B / 4, is {steepest:.2f}; it should be about 1.")
-    if abs(a / 2 + c) > 0.01 * abs(a):
+    if not centered:
         raise Slip(
             f"{size}: at x = 0 the curve is {a / 2 + c:.2f}. Its outputs are not centered, "
-            "so the next inputs lie far from 0, where it is flat: choose C so that it is 0 there."
+            "so the next inputs lie far from 0: choose C so that the curve is 0 there, C = -A / 2."
         )
     raise Slip(
         f"{size}: the slope at 0, A B / 4, is {steepest:.2f}, and smaller where the inputs lie. "
         "Make it a little steeper."
     )
+
+
+def _check_span(span: float) -> None:
+    if span > WIDEST:
+        raise Slip(
+            f"the factor is right, but the outputs span |A| = {span:.3g}: around 0 that is nearly "
+            f"a straight line, which limits no signal. Choose |A| at most {WIDEST:g}; B = 4 / A."
+        )
+    if span < NARROWEST:
+        raise Slip(
+            f"the factor is right, but the outputs span only |A| = {span:.3g}, so hardly any "
+            f"signal passes. Choose |A| at least {NARROWEST:g}; B = 4 / A."
+        )
 
 
 def repaired_factor(a: float, b: float, c: float) -> float:

@@ -51,11 +51,14 @@ REPAIRED = {
     "centered only": ((1, 1, -0.5), "it should be about 1"),
     "steep only": ((4, 1, 0), "not centered"),
     "nearly centered": ((2, 2, -0.8), "not centered"),
-    "twice too steep": ((4, 4, 0), "too steep"),
-    "steep, not centered": ((5, 2, -1), "too steep"),
+    "twice too steep": ((4, 4, 0), "not centered"),
+    "steep, not centered": ((5, 2, -1), "not centered"),
     "steep inside only": ((1, 4, 0), "not centered"),
     "wrong side": ((2, 2, 1), "not centered"),
     "too steep": ((4, 4, -2), "too steep"),
+    "steep instead of centered": ((10, 1, 0), "not centered"),
+    "a straight line": ((4000, 0.001, -2000), "nearly a straight line"),
+    "a step": ((0.01, 400, -0.005), "hardly any signal"),
     "flat": ((0.5, 1, -0.25), "it should be about 1"),
     "two numbers": ((2, 2), "has 2 numbers, expected three"),
     "four numbers in an array": (np.array([2.0, 2, -1, 0]), "has 4 numbers, expected three"),
@@ -102,7 +105,7 @@ def test_other_right_answers_are_accepted():
     assert check.sigmoid_threshold(half_angle).startswith("[ok]")
     for abc in ((4, 1, -2), (-2, -2, torch.tensor(1.0)), [1, 4, -0.5]):
         assert check.repaired(abc).startswith("[ok]")
-    assert check.repaired(np.array([20, 0.2, -10])).startswith("[ok]")
+    assert check.repaired(np.array([5, 0.8, -2.5])).startswith("[ok]")
     assert check.repaired(torch.tensor([2.0, 2, -1])).startswith("[ok]")
 
 

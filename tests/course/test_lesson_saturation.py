@@ -102,6 +102,30 @@ def test_with_adam_the_order_breaks(page):
     assert waits[16, 2] > waits[1 / 3, 1]  # with more than twice the gradient
 
 
+def wait(page, net):
+    return page["epochs_until"](0.5, islice(page["accuracies"](net, SGD(net.parameters())), 250))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_larger_head_shortens_the_wait(page, seed):
+    with_head = page["chain"](nn.Sigmoid, seed=seed)
+    with torch.no_grad():
+        with_head[-1].weight.mul_(48**0.5)  # w = 16 in the head alone
+    assert 2 * wait(page, with_head) < wait(page, page["chain"](nn.Sigmoid, seed=seed))
+
+
+def test_relu_waits_are_not_ranked(page):
+    def left(name, w):
+        return page["factors_by_layer"](*measures.ACTIVATIONS[name], w, 4).prod()
+
+    assert 1 < left("ReLU", 1 / 3) / left("sigmoid", 4) < 1.25
+    relu = [wait(page, page["chain"](nn.ReLU, seed=seed)) for seed in range(3)]
+    sigmoid = [wait(page, page["chain"](nn.Sigmoid, w=4, seed=seed)) for seed in range(3)]
+    assert max(relu) > 5 * min(relu)
+    assert max(sigmoid) - min(sigmoid) <= 1
+
+
 FIXED = {
     OWN: {},
     "seed 1": {"seed": 1},
@@ -186,13 +210,31 @@ def test_torch_has_no_gain_for_them(name):
         nn.init.calculate_gain(name)
 
 
+class Curve(nn.Module):
+    def __init__(self, a, b, c):
+        super().__init__()
+        self.abc = a, b, c
+
+    def forward(self, x):
+        a, b, c = self.abc
+        return a * torch.sigmoid(b * x) + c
+
+
+REPAIRS = [(0.5, 8, -0.25), (1, 4, -0.5), (2, 2, -1), (4, 1, -2), (5, 0.8, -2.5)]
+REFUSED = [(10, 1, 0), (4000, 0.001, -2000), (0.01, 400, -0.005)]
+
+
 @pytest.mark.slow
-def test_a_factor_near_1_is_no_guarantee(page):
-    a, b, c = 0.01, 400, -0.005
+@pytest.mark.parametrize("abc", REPAIRS)
+def test_what_the_check_accepts_learns(page, abc):
+    assert saturation.repaired(abc).startswith("[ok]")
+    for seed in range(3):
+        assert judged(page, page["chain"](partial(Curve, *abc), w=1, seed=seed))[1] > 0.9
 
-    class Step(nn.Module):
-        def forward(self, x):
-            return a * torch.sigmoid(b * x) + c
 
-    assert saturation.repaired((a, b, c)).startswith("[ok]")
-    assert judged(page, page["chain"](Step, w=1))[1] < 0.2
+@pytest.mark.slow
+@pytest.mark.parametrize("abc", REFUSED)
+def test_a_factor_near_1_is_no_guarantee(page, abc):
+    assert saturation.LEAST < saturation.repaired_factor(*abc) < saturation.MOST
+    assert not saturation.repaired(abc).startswith("[ok]")
+    assert judged(page, page["chain"](partial(Curve, *abc), w=1))[1] < 0.3
