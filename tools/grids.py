@@ -505,3 +505,39 @@ GRIDS["depth"] = signal_grid(
     BY_DEPTH,
     rates=[1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1],
 )
+
+# One change at a time, at two depths
+VARIED = at_depths(
+    (4, 16),
+    plain=("default", "he", "batch_norm"),
+    residual=("none", "batch_norm", "group_norm"),
+)
+NARROW, WIDE = ({name: net | {"width": width} for name, net in VARIED.items()} for width in (8, 32))
+SCALED = {  # branches of two initializations, times a constant
+    f"{kind}_{name}_{depth}": {**IN_DEPTH[kind], "depth": depth, "residual": True, "branch_gain": c}
+    for kind in ("none", "he")
+    for depth in (4, 16)
+    for name, c in (("by_depth", depth**-0.5), ("tenth", 0.1))
+}
+VARIATIONS: dict[str, tuple[dict, list[float], dict]] = {
+    "constants": (SCALED, [1e-2, 3e-2, 1e-1, 3e-1], {}),
+    "narrow": (NARROW, [3e-3, 1e-2, 3e-2, 1e-1], {}),
+    "wide": (WIDE, [3e-3, 1e-2, 3e-2], {}),
+    "sgd": (VARIED, [3e-2, 1e-1, 3e-1, 1.0], {"optimizer": "sgd_momentum"}),
+    "no_warmup": (VARIED, [3e-3, 1e-2, 3e-2, 1e-1], {"warmup": 0}),
+}
+for name, (nets, rates, train) in VARIATIONS.items():
+    GRIDS[f"depth_{name}"] = signal_grid(
+        nets, BY_DEPTH | train, rates=rates, tuning_seeds=(100,), seeds=FEW
+    )
+
+# Its control: as many parameters as 16 layers of width 16 have, in fewer and wider layers
+GRIDS["depth_width"] = signal_grid(
+    {
+        f"batch_norm_residual_{depth}": IN_DEPTH["batch_norm"]
+        | {"depth": depth, "residual": True, "width": width}
+        for depth, width in ((2, 57), (4, 35))
+    },
+    BY_DEPTH,
+    rates=[3e-3, 1e-2, 3e-2, 1e-1],
+)

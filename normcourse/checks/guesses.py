@@ -3,18 +3,21 @@
 from normcourse.checks.verdict import Slip, numbers, real, two_digits
 
 
-def echo(guess, found) -> None:
+def echo(guess, found, *, share: bool = False) -> None:
     """Print how far a guess of one number, or of several, was off; None prints nothing.
 
     A guess of another form prints what came and what was expected; nothing is raised.
 
     Args:
         found: what came out: a number, or as many numbers as the guess should have.
+        share: whether found is a share, such as an accuracy, and a guess of 90 means 0.9.
     """
     if guess is None:
         return
     try:
         away = _away(guess, found)
+        if share:
+            _is_share(guess)
     except Slip as slip:
         print(slip)
         return
@@ -32,6 +35,11 @@ def _away(guess, found) -> list[float]:
     if len(given) != len(wanted):
         raise Slip(f"your guess has {len(given)} numbers, {expected}.")
     return [ours - theirs for ours, theirs in zip(given, wanted, strict=True)]
+
+
+def _is_share(guess) -> None:
+    if not 0 <= real(guess, "your guess") <= 1:
+        raise Slip(f"your guess is {guess}, expected a number between 0 and 1: 90% is 0.9.")
 
 
 def _several(value) -> bool:

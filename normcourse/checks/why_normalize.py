@@ -4,6 +4,7 @@ Each table maps what a check says to the wrong answer that earns it.
 """
 
 import math
+from contextlib import suppress
 
 import torch
 from torch import Tensor, nn
@@ -252,12 +253,23 @@ def block(student) -> None:
     cases = [{"h": 1 + draw(3, 5, seed=8)}, {"h": 2 * draw(2, 4, 5, seed=9)}]
     try:
         calls(forward, reference, *cases, slips=slips)
-    except Slip:
+    except Slip as slip:
         _of_what_is_given(student(norm, linear), norm, linear)
+        if "off by" in str(slip) and not _called(forward, norm):
+            raise Slip("your forward does not call self.norm: the branch gets norm(h).") from None
         raise
     same_gradients(forward, reference, cases[0])
     calls(evaluated, reference, *cases, what="the output of your block after eval()")
     _learns(student(norm, linear), norm, linear, cases[0]["h"])
+
+
+def _called(forward, part: nn.Module) -> bool:
+    """Whether forward calls this part, whatever else it does."""
+    calls_of_part: list[None] = []
+    hook = part.register_forward_hook(lambda *_: calls_of_part.append(None))
+    with hook, suppress(Exception):
+        forward(torch.ones(2, 5, dtype=torch.float64))
+    return bool(calls_of_part)
 
 
 def _of_what_is_given(made, norm: nn.Module, linear: nn.Module) -> None:
@@ -392,15 +404,22 @@ def _one_scale(student, rows: Tensor, normed: Tensor) -> None:
                 "a row that is 100 times larger leaves 100 times larger: divide by its scale."
             )
         if not torch.allclose(scaled, normed, rtol=5e-2, atol=5e-2):
-            raise Slip(
-                f"rows times {factor:g} do not leave as the rows themselves do: "
-                "divide by something that grows as the row does, and if you add a small number to "
-                "it, keep that far below a tenth of the row's scale "
-                "(a root makes it larger: the fourth root of 1e-5 is 0.06)."
-            )
+            differ = f"rows times {factor:g} do not leave as the rows themselves do: "
+            if _grows(student, rows):
+                raise Slip(
+                    f"{differ}the number that you add is too large. Keep it far below a tenth of "
+                    "the row's scale (a root makes it larger: the fourth root of 1e-5 is 0.06)."
+                )
+            raise Slip(f"{differ}divide by something that grows as the row does.")
     with_zeros = rows.index_fill(0, torch.tensor([3]), 0.0)
     if not _normed(student, with_zeros).isfinite().all():
         raise Slip("a row of zeros becomes NaN: add a small number to what you divide by.")
+
+
+def _grows(student, rows: Tensor) -> bool:
+    """Whether the measure grows as the rows do, once they are large beside what is added to it."""
+    large, larger = (_normed(student, factor * rows).detach() for factor in (1e4, 1e6))
+    return torch.allclose(large, larger, rtol=5e-2, atol=5e-2)
 
 
 def _by_itself(student, rows: Tensor, normed: Tensor) -> None:

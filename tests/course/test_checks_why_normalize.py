@@ -224,6 +224,10 @@ BUILT = {name: (block_of(formula), says) for name, (formula, says) in BLOCKS.ite
         lambda norm, linear: lambda h: h + linear(norm(h)).relu(),
         "expected a module (nn.Module)",
     ),
+    "a norm by hand": (
+        block_of(lambda h, norm, linear: h + linear(h / h.std(-1, keepdim=True)).relu()),
+        "does not call self.norm",
+    ),
     "a norm of its own": (norm_of_its_own, "use the norm that MyBlock is given"),
     "a linear of its own": (linear_of_its_own, "use the linear that MyBlock is given"),
     "linear's weight detached": (block_of(weight_detached), "linear.weight gets no gradient"),
@@ -422,8 +426,13 @@ def test_an_epsilon_like_torch_s_is_small_enough(norm, untrained):
 def test_an_epsilon_as_large_as_the_row_is_named():
     for norm in (lambda h: h / (mean(h) + 1), lambda h: h / ((mean(h) ** 4 + 1e-2) ** (1 / 4))):
         verdict = check.own_norm(norm_of(norm))
-        assert "do not leave as the rows themselves do" in verdict
-        assert "the fourth root of 1e-5 is 0.06" in verdict
+        assert "the number that you add is too large" in verdict
+
+
+def test_of_a_measure_that_grows_otherwise_no_epsilon_is_blamed():
+    verdict = check.own_norm(norm_of(lambda h: h / (mean(h).sqrt() + 1e-6)))
+    assert "divide by something that grows as the row does" in verdict
+    assert "the number that you add" not in verdict
 
 
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)

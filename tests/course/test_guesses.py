@@ -53,6 +53,14 @@ def test_a_guess_of_another_form_gets_one_sentence(guess, said, capsys):
     assert out.count("\n") == 1
 
 
+def test_of_an_accuracy_in_percent_no_distance_is_printed(capsys):
+    echo(90, 0.5, share=True)
+    out = capsys.readouterr().out
+    assert out == "your guess is 90, expected a number between 0 and 1: 90% is 0.9.\n"
+    echo(0.75, 0.5, share=True)
+    assert capsys.readouterr().out == "you were off by 0.25\n"
+
+
 @pytest.mark.parametrize("guess", [(0.1, 0.2), "0.75", {}])
 def test_where_one_number_was_asked(guess, capsys):
     echo(guess, 0.5)

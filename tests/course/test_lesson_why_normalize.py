@@ -1,5 +1,7 @@
 """Lesson 00's claims on other seeds, widths and depths, which no cell shows."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -300,3 +302,113 @@ def test_of_norms_of_one_s_own_the_one_that_subtracts_the_mean_ends_ahead():
         assert 0.85 < found(absolute, seed) < 0.957
         assert 0.6 < found(largest, seed) < 0.9
         assert 0.957 < found(centred, seed) < 0.99
+
+
+# Accuracy against depth, on the signals
+
+RECORDS = ["depth", "depth_narrow", "depth_wide", "depth_sgd", "depth_no_warmup"]
+BOTH = ["batch_norm_residual", "group_norm_residual"]
+NEITHER = ["default_plain", "he_plain"]
+PLACES = ("plain", "residual")
+
+
+def accuracies(record, kind, depth):
+    """The test accuracy of each seed."""
+    loaded = training.load_record(NOTEBOOKS / f"records/{record}.json")
+    named = (f"{kind}_{depth}", "final")
+    found = [run.test_right for run in loaded.runs if (run.norm, run.phase) == named]
+    return torch.tensor(found) / loaded.settings.data.test
+
+
+def gained(record, kind):
+    """By 16 layers, over 4."""
+    return accuracies(record, kind, 16).mean() - accuracies(record, kind, 4).mean()
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_both_repairs_gain_with_depth_and_neither_loses(record):
+    assert all(gained(record, kind) > 0 for kind in BOTH)
+    assert all(gained(record, kind) < -0.01 for kind in NEITHER)
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_at_sixteen_layers_the_best_network_has_both(record):
+    others = [*BOTH[1:], *NEITHER, "batch_norm_plain", "none_residual"]
+    most = max(accuracies(record, kind, 16).mean() for kind in others)
+    assert accuracies(record, BOTH[0], 16).mean() > most
+
+
+def test_sixteen_layers_with_both_beat_two_and_with_neither_two_beat_sixteen():
+    """In each seed of those with a norm; and the worst of these is ahead of all without one."""
+    for kind in BOTH:
+        assert accuracies("depth", kind, 16).min() > accuracies("depth", kind, 2).max()
+    for kind in NEITHER:
+        assert accuracies("depth", kind, 16).mean() < accuracies("depth", kind, 2).mean() - 0.04
+    without = [f"{kind}_{place}" for kind in ("none", "he", "default") for place in PLACES]
+    most = max(accuracies("depth", kind, 16).max() for kind in without)
+    assert min(accuracies("depth", kind, 16).min() for kind in BOTH) > most
+
+
+def test_with_batch_norm_each_seed_gains_from_8_to_16_layers():
+    assert (accuracies("depth", BOTH[0], 16) > accuracies("depth", BOTH[0], 8)).all()
+
+
+def test_up_to_8_layers_batch_norm_alone_does_as_well():
+    for depth in (2, 4, 8):
+        alone, beside = (
+            accuracies("depth", f"batch_norm_{place}", depth).mean() for place in PLACES
+        )
+        assert abs(alone - beside) < 0.002
+
+
+def test_as_many_parameters_in_four_layers_do_as_well_and_in_two_they_do_not():
+    deep = accuracies("depth", BOTH[0], 16)
+    assert 0 < deep.mean() - accuracies("depth_width", BOTH[0], 4).mean() < 0.003
+    assert accuracies("depth_width", BOTH[0], 2).max() < deep.min()
+    nets = training.load_record(NOTEBOOKS / "records/depth_width.json").settings.nets.values()
+    sizes = [
+        sum(
+            p.numel()
+            for p in training.signal_cnn(nn.BatchNorm1d, residual=True, **net).parameters()
+        )
+        for net in ({"depth": 16, "width": 16}, *(only_shape(net) for net in nets))
+    ]
+    assert max(sizes) < 1.02 * min(sizes)
+
+
+def only_shape(net):
+    return {name: net[name] for name in ("depth", "width")}
+
+
+def test_small_branches_lose_nothing_with_depth_and_end_below_the_repaired_ones():
+    for kind in ("none", "he"):
+        assert gained("depth_constants", f"{kind}_tenth") > 0
+        for name in ("tenth", "by_depth"):
+            assert accuracies("depth_constants", f"{kind}_{name}", 16).mean() < 0.95
+
+
+@torch.no_grad()
+def test_random_layers_make_the_outputs_of_different_images_alike():
+    """The mean cosine of all pairs of images is 0.48 before and nearly 1 after thirty layers."""
+    lesson = definitions()
+    x = lesson["data"].validation_x
+    for seed in range(5):
+        net = lesson["plain_net"](30, init=nn.init.kaiming_normal_, seed=seed)
+        found = [F.normalize(net[:layers_](x), dim=1).mean(0).square().sum() for layers_ in (0, 60)]
+        assert found[0] < 0.5 and found[1] > 0.9
+
+
+@pytest.mark.parametrize("rate, shuffled", [(1e-3, False), (0.1, True)])
+def test_a_loss_at_ln_10_has_other_causes_and_the_spread_tells(rate, shuffled):
+    lesson = definitions()
+    data = lesson["data"]
+    if shuffled:
+        order = torch.randperm(1000, generator=torch.Generator().manual_seed(1))
+        data = replace(data, train_y=data.train_y[order])
+        lesson["train"].__globals__["data"] = data  # which the loop reads
+    net = lesson["plain_net"](3)
+    lesson["train"](net, steps=100, rate=rate)
+    with torch.no_grad():
+        outputs = net(data.train_x)
+    assert abs(F.cross_entropy(outputs, data.train_y) - 2.303) < 0.02
+    assert outputs.std(0).mean() > 0.01
