@@ -512,6 +512,7 @@ VARIED = at_depths(
     plain=("default", "he", "batch_norm"),
     residual=("none", "batch_norm", "group_norm"),
 )
+LASTING = at_depths((4, 16), plain=("default", "he"), residual=("none", "batch_norm"))
 NARROW, WIDE = ({name: net | {"width": width} for name, net in VARIED.items()} for width in (8, 32))
 SCALED = {  # branches of two initializations, times a constant
     f"{kind}_{name}_{depth}": {**IN_DEPTH[kind], "depth": depth, "residual": True, "branch_gain": c}
@@ -525,6 +526,7 @@ VARIATIONS: dict[str, tuple[dict, list[float], dict]] = {
     "wide": (WIDE, [3e-3, 1e-2, 3e-2], {}),
     "sgd": (VARIED, [3e-2, 1e-1, 3e-1, 1.0], {"optimizer": "sgd_momentum"}),
     "no_warmup": (VARIED, [3e-3, 1e-2, 3e-2, 1e-1], {"warmup": 0}),
+    "long": (LASTING, [3e-3, 1e-2, 3e-2], {"steps": 2400, "evaluate_every": 600}),
 }
 for name, (nets, rates, train) in VARIATIONS.items():
     GRIDS[f"depth_{name}"] = signal_grid(

@@ -338,6 +338,15 @@ def test_at_sixteen_layers_the_best_network_has_both(record):
     assert accuracies(record, BOTH[0], 16).mean() > most
 
 
+def test_with_four_times_the_steps_too_both_gain_and_neither_loses():
+    assert gained("depth_long", BOTH[0]) > 0
+    assert all(gained("depth_long", kind) < -0.01 for kind in NEITHER)
+    others = [*NEITHER, "none_residual"]
+    most = max(accuracies("depth_long", kind, 16).mean() for kind in others)
+    assert accuracies("depth_long", BOTH[0], 16).mean() > most
+    assert gained("depth_long", "none_residual") > 0  # the exception that the page names
+
+
 def test_sixteen_layers_with_both_beat_two_and_with_neither_two_beat_sixteen():
     """In each seed of those with a norm; and the worst of these is ahead of all without one."""
     for kind in BOTH:
