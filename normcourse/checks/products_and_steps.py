@@ -34,6 +34,8 @@ SIZES = {  # of the number of blocks
     "ln(3) / K keeps the growth below 3, but a shrinking gradient falls just below a third.": (
         lambda K: math.log(3) / K
     ),
+    "3^(1/K) - 1 lets a gradient grow to exactly 3 times its length, but a shrinking one falls "
+    "just below a third.": lambda K: 3 ** (1 / K) - 1,
 }
 RATE = {  # v: the inputs X, their number N, the smallest and the largest curvature m and M
     "rate: N is missing; the curvatures are eigenvalues of X^T X / N.": lambda v: (
@@ -41,6 +43,9 @@ RATE = {  # v: the inputs X, their number N, the smallest and the largest curvat
     ),
     "rate: those are singular values of X / sqrt(N); the curvatures are their squares.": lambda v: (
         2 / (math.sqrt(v.M) + math.sqrt(v.m))
+    ),
+    "rate: those are singular values of X; the curvatures are their squares over N.": lambda v: (
+        2 / (math.sqrt(v.M * v.N) + math.sqrt(v.m * v.N))
     ),
     "rate: 1/M is the cautious rate; a larger one leaves less of the slowest direction.": (
         lambda v: 1 / v.M
@@ -64,8 +69,8 @@ RATE = {  # v: the inputs X, their number N, the smallest and the largest curvat
     "rate: 1/m is made for the smallest curvature; along the largest it explodes.": lambda v: (
         1 / v.m
     ),
-    "rate: 1/(M + m) is half of it; the loss has its own factor of a half.": lambda v: (
-        1 / (v.M + v.m)
+    "rate: the factor 1/2 of the loss is already in X^T X / N: the rate is 2/(M + m).": (
+        lambda v: 1 / (v.M + v.m)
     ),
     "rate: M and m are added, not subtracted: 1 - rate m = rate M - 1.": lambda v: 2 / (v.M - v.m),
     "rate: the mean belongs to the inputs; X^T X / N subtracts none.": lambda v: _best(
@@ -137,7 +142,7 @@ def _fits(K: int, size: float) -> bool:
 def _reason(K: int, size: float) -> str:
     """What a constant does wrong in the worst case, or nothing."""
     if not math.isfinite(size) or size < 0:
-        return "it has to be a number from 0 on."
+        return "s must be finite and not negative."
     if size * K < SMALLEST - 1e-12:
         return "s times K is below 0.5, so the branches are nearly switched off."
     if K * math.log1p(size) > math.log(LONGEST) + 1e-9:

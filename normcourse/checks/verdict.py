@@ -420,6 +420,9 @@ def _fits(got, wrong, want, rtol: float, atol: float) -> bool:
     return _same(value, truth, rtol, atol)
 
 
+ROUNDED = " So little is float32's rounding: is something computed in it? (Or found by trial?)"
+
+
 def _difference(value: Tensor, truth: Tensor, label: str) -> str:
     if value.shape != truth.shape:
         return f"{label} has shape {tuple(value.shape)}, expected {tuple(truth.shape)}."
@@ -429,7 +432,7 @@ def _difference(value: Tensor, truth: Tensor, label: str) -> str:
         return f"{label} holds NaN or infinity."
     off = (value - truth).abs().max().item()
     rounded = truth.dtype == torch.float64 and off < FLOAT32 * truth.abs().max().item()
-    hint = " So little is float32's rounding: is something computed in it?" if rounded else ""
+    hint = ROUNDED if rounded else ""
     share = ""
     if truth.dim() == 0 and truth != 0:
         share = f", which is {two_digits(100 * off / abs(truth.item()))} % of the right number"

@@ -20,10 +20,10 @@ BRANCH_SIZES = {
     "2 / K": (lambda K: 2 / K, "the K-th power of 1 + 2 / K"),
     "1 / 3": (lambda K: 1 / 3, "the share that must be left"),
     "ln(3) / K": (lambda K: math.log(3) / K, "just below a third"),
-    "third root": (lambda K: 3 ** (1 / K) - 1, "less than a third"),
+    "third root": (lambda K: 3 ** (1 / K) - 1, "grow to exactly 3 times"),
     "a constant": (lambda K: 0.1, "for K = 64"),
     "for one K only": (lambda K: 1 / 64, "for K = 10"),
-    "negative": (lambda K: -1 / K, "from 0 on"),
+    "negative": (lambda K: -1 / K, "not negative"),
     "text": (lambda K: "1 / K", "expected a number"),
 }
 
@@ -44,8 +44,8 @@ def best(rate=None, share=None, of=None):
     return student
 
 
-def of_singular_values(X):
-    values = torch.linalg.svdvals(X) / math.sqrt(len(X))
+def of_singular_values(X, rows=1):
+    values = torch.linalg.svdvals(X) / math.sqrt(rows)
     largest = values.max()
     smallest = values.min()
     return 2 / (largest + smallest), (largest - smallest) / (largest + smallest)
@@ -73,9 +73,13 @@ RATES = {
     "rate: mean": (of_the_mean, "not the mean of all"),
     "rows for columns": (best(of=lambda X: X @ X.T / len(X)), "X X^T has zeros"),
     "rate: 1/m": (best(rate=lambda m, M: 1 / m), "along the largest it explodes"),
-    "rate: half": (best(rate=lambda m, M: 1 / (M + m)), "1/(M + m) is half of it"),
+    "rate: half": (best(rate=lambda m, M: 1 / (M + m)), "already in X^T X / N"),
     "rate: difference": (best(rate=lambda m, M: 2 / (M - m)), "added, not subtracted"),
-    "singular values": (of_singular_values, "the curvatures are their squares"),
+    "singular values": (of_singular_values, "singular values of X; the curvatures are their"),
+    "singular values over the root of N": (
+        lambda X: of_singular_values(X, len(X)),
+        "singular values of X / sqrt(N)",
+    ),
     "centred": (best(of=lambda X: X.T.cov(correction=0)), "X^T X / N subtracts none"),
     "diagonal": (best(of=lambda X: X.square().mean(0).diag()), "not its diagonal"),
     "covariance": (best(of=lambda X: X.T.cov()), "torch.cov subtracts"),

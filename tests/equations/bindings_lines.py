@@ -448,8 +448,8 @@ def one_eigenvalue(draw):
 
 @lines("00b step-why", "00b descent")
 def descent(draw):
-    m, more, e = positive(draw, 3)
-    curvatures = {"m": m, "M": m + more, "a": m, "e": e, "cond": (m + more) / m}
+    m, more, d = positive(draw, 3)
+    curvatures = {"m": m, "M": m + more, "a": m, "d": d, "cond": (m + more) / m}
     return curvatures | {"eta": 2 / (m + m + more)}
 
 
