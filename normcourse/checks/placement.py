@@ -21,6 +21,10 @@ def _norm(x: Tensor) -> Tensor:
     return 1.5 * functional.layer_norm(x, x.shape[-1:], eps=0.1)
 
 
+def _own_norm(x: Tensor) -> Tensor:
+    return functional.layer_norm(x, x.shape[-1:])
+
+
 PLACES = {
     "pre": lambda x, F, norm: x + F(norm(x)),
     "post": lambda x, F, norm: norm(x + F(x)),
@@ -56,6 +60,9 @@ PLACE_SLIPS = {
         "post: the norm is on x alone; it belongs to the whole sum.": (
             lambda x, F, norm: norm(x) + F(x)
         ),
+        "post: normalize the sum once; you normalize its two parts.": (
+            lambda x, F, norm: norm(x) + norm(F(x))
+        ),
     },
     "output": {
         "output: the norm is on the sum; only the branch should be normalized.": PLACES["post"],
@@ -65,6 +72,9 @@ PLACE_SLIPS = {
         "output: the residual connection is missing.": lambda x, F, norm: norm(F(x)),
         "output: normalize the branch F(x) alone; you normalize x + F(x).": (
             lambda x, F, norm: x + norm(x + F(x))
+        ),
+        "output: the residual connection passes through the norm. Add x itself, not norm(x).": (
+            lambda x, F, norm: norm(x) + norm(F(x))
         ),
     },
     "sandwich": {
@@ -107,7 +117,10 @@ def placements(student) -> None:
         def chosen(x, F, norm, placement=placement):
             return student(placement, x, F, norm)
 
-        slips = PLACE_SLIPS[placement]
+        own = f"{placement}: call the norm that you are given, instead of one of your own."
+        slips = PLACE_SLIPS[placement] | {
+            own: lambda x, F, norm, reference=reference: reference(x, F, _own_norm)
+        }
         calls(chosen, reference, *cases, slips=slips, what=f"the output of {placement!r}")
         cut = {"the residual connection is detached: no gradient passes it.": DETACHED[placement]}
         same_gradients(chosen, reference, cases[0], cut, when=f"{placement}: ")
@@ -143,9 +156,7 @@ SIZE_SLIPS = {  # of block k and the branches' mean square b
         1 + math.sqrt(k * b)
     ),
     "that multiplies mean squares; here each block adds one.": lambda k, b: (1 + b) ** k,
-    "that is the first row's share in Post-LN; nothing divides this stream.": lambda k, b: (
-        (1 + b) ** (-k / 2)
-    ),
+    "that is the share in Post-LN; nothing divides this stream.": lambda k, b: (1 + b) ** (-k / 2),
 }
 
 
@@ -166,7 +177,7 @@ def stream_size(student) -> None:
 
 
 def factor_left(added: list[float]) -> float:
-    """What the first row is multiplied by; it stands in for the reader's until that is right."""
+    """What the initial stream is multiplied by; it is used until the reader has one."""
     return math.prod(1 / math.sqrt(1 + b) for b in added)
 
 
@@ -174,7 +185,7 @@ LEFT_SLIPS = {  # of the list of the branches' mean squares
     "the norm divides by the RMS of the sum, the root of 1 + b.": lambda added: math.prod(
         1 / (1 + b) for b in added
     ),
-    "that is the first row's share in Pre-LN; here a norm divides in each block.": lambda added: (
+    "that is the share in Pre-LN; here each block has a norm.": lambda added: (
         1 / math.sqrt(1 + sum(added))
     ),
     "mean squares add up, RMS values do not: the root of 1 + b, not 1 + the root of b.": (
@@ -192,6 +203,9 @@ LEFT_SLIPS = {  # of the list of the branches' mean squares
     "that is its inverse: the norm divides.": lambda added: math.prod(
         math.sqrt(1 + b) for b in added
     ),
+    "that is its inverse, without the root: each norm divides by the root of 1 + b.": (
+        lambda added: math.prod(1 + b for b in added)
+    ),
     "the factors are multiplied, not added.": lambda added: sum(
         1 / math.sqrt(1 + b) for b in added
     ),
@@ -207,7 +221,7 @@ LEFT_SLIPS = {  # of the list of the branches' mean squares
     "the first block is missing: it has a norm, too.": lambda added: math.prod(
         1 / math.sqrt(1 + b) for b in added[1:]
     ),
-    "that is what the branches add, not what is left of the first row.": lambda added: (
+    "that is what the branches add, not what is left of the initial stream.": lambda added: (
         1 - math.prod(1 / math.sqrt(1 + b) for b in added)
     ),
 }
@@ -215,7 +229,7 @@ LEFT_SLIPS = {  # of the list of the branches' mean squares
 
 @exercise("Exercise 3 (what is left of the input)", "starts with mean square 1")
 def what_is_left(student) -> None:
-    """student(added) -> the first row's factor after blocks that add these mean squares."""
+    """student(added) -> the initial stream's factor after blocks that add these mean squares."""
     calls(
         student,
         factor_left,

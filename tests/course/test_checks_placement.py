@@ -5,6 +5,7 @@ import math
 import numpy
 import pytest
 import torch
+from torch.nn.functional import layer_norm
 
 from normcourse.checks import placement as check
 from tests.course.solutions import every_slip
@@ -70,6 +71,15 @@ PLACES = {
         "sandwich: the residual connection passes through the norm",
     ),
     "two norms before": (but(sandwich=lambda x, F, n: x + F(n(n(x)))), "both norms come before"),
+    "post of two parts": (but(post=lambda x, F, n: n(x) + n(F(x))), "you normalize its two parts"),
+    "output of norm(x)": (
+        but(output=lambda x, F, n: n(x) + n(F(x))),
+        "output: the residual connection passes through the norm",
+    ),
+    "a norm of its own": (
+        but(output=lambda x, F, n: x + layer_norm(F(x), x.shape[-1:])),
+        "output: call the norm that you are given",
+    ),
     "all are pre": (always_pre, "that is Pre-LN"),
     # accepted before: only the values were compared
     "detached": (
@@ -110,6 +120,10 @@ LEFT = {
     "first": (lambda added: (1 + added[0]) ** -0.5, "first block's factor alone"),
     "mean": (lambda added: (1 + sum(added) / len(added)) ** (-len(added) / 2), "not their mean"),
     "inverse": (lambda added: math.prod((1 + b) ** 0.5 for b in added), "that is its inverse"),
+    "inverse without the root": (
+        lambda added: math.prod(1 + b for b in added),
+        "inverse, without the root",
+    ),
     "sum": (lambda added: sum((1 + b) ** -0.5 for b in added), "multiplied, not added"),
     "no stream": (lambda added: math.prod(b**-0.5 for b in added), "is missing under the root"),
     "squared": (lambda added: math.prod((1 + b * b) ** -0.5 for b in added), "do not square"),
