@@ -214,6 +214,8 @@ def unknown_axes(answer) -> None:
 
 
 def _axes(name: str, given) -> set[int]:
+    if given is None:
+        raise Slip(f"{name} is not answered yet.")
     listed = (given,) if isinstance(given, int) else given
     if not isinstance(listed, tuple | list | set) or any(type(axis) is not int for axis in listed):
         raise Slip(f"{name}: {describe(given)} is no tuple of axes from 0 to {COUNT - 1}.")
@@ -235,7 +237,7 @@ def _compare_axes(name: str, given: set[int], right: set[int]) -> None:
             f"{name}: no axis at all would be an element-wise layer, and other inputs do move it."
         )
     if given < right:
-        raise Slip(f"{name}: an axis is missing; move an input along each of the others and look.")
+        raise Slip(f"{name}: an axis is missing; along another one, too, several inputs matter.")
     if given > right:
         raise Slip(f"{name}: an axis too many; along one of yours no other input moves the output.")
     raise Slip(f"{name}: other axes; choose one output, and see which inputs move it.")
@@ -260,20 +262,20 @@ def over_real_positions(h, real, num_groups, weight, bias, eps) -> Tensor:
 def masked_group_norm(student) -> None:
     """student(h, real, num_groups, weight, bias, eps) for h (N, C, P) and real (N, P)."""
     cases = [
-        _padded_case((3, 6, 5), 2, [5, 3, 2], eps=0.5),
-        _padded_case((2, 4, 7), 4, [4, 6], eps=0.1),
-        _padded_case((4, 8, 6), 2, [6, 1, 3, 5], eps=0.3),
+        _padded_case((3, 6, 5), 2, ["11111", "11100", "11000"], eps=0.5),
+        _padded_case((2, 4, 7), 4, ["0001111", "1111110"], eps=0.1),
+        _padded_case((4, 8, 6), 2, ["111111", "001000", "110010", "111110"], eps=0.3),
     ]
     watched = forbid(student, *FINISHED)
     calls(watched, over_real_positions, *cases, slips=MASKED_SLIPS)
     same_gradients(student, over_real_positions, cases[0])
 
 
-def _padded_case(shape: tuple, num_groups: int, lengths: list[int], eps: float) -> dict:
-    real = torch.arange(shape[2]) < torch.tensor(lengths)[:, None]
+def _padded_case(shape: tuple, num_groups: int, real: list[str], eps: float) -> dict:
+    """A case whose real positions are the ones in real, a string for each sequence."""
     return {
         "h": 1 + draw(*shape, seed=1),  # at the padding, too: a bias has been added there
-        "real": real,
+        "real": torch.tensor([[mark == "1" for mark in row] for row in real]),
         "num_groups": num_groups,
         "weight": 1 + draw(shape[1], seed=2),
         "bias": 1 + draw(shape[1], seed=3),
@@ -293,6 +295,16 @@ def _masked_slip(moments, zeroed: bool = True):
         return out * real[:, None] if zeroed else out
 
     return wrong
+
+
+def _counted_from_0(h, real, num_groups, weight, bias, eps):
+    first = torch.arange(real.shape[1]) < real.sum(-1, keepdim=True)
+    return over_real_positions(h, first, num_groups, weight, bias, eps)
+
+
+def _bias_last(h, real, num_groups, weight, bias, eps):
+    no_bias = torch.zeros_like(bias)
+    return over_real_positions(h, real, num_groups, weight, no_bias, eps) + bias[:, None]
 
 
 def _total(t: Tensor) -> Tensor:
@@ -377,6 +389,12 @@ MASKED_SLIPS = {
     ),
     "at the padding the output is 0: multiply by the mask last, after the bias.": _masked_slip(
         _real_moments, zeroed=False
+    ),
+    "add the bias before the last mask: at the padding your output is the bias, expected 0.": (
+        _bias_last
+    ),
+    "real also says where: padding may come first or in between, not only at the end.": (
+        _counted_from_0
     ),
     "gain and bias are missing.": lambda h, real, G, w, b, eps: over_real_positions(
         h, real, G, torch.ones_like(w), torch.zeros_like(b), eps

@@ -170,6 +170,7 @@ AXES = {
     "none": (RIGHT | {"b": ()}, "layer b: no axis at all"),
     "other axes": (RIGHT | {"a": (0, 1)}, "layer a: other axes"),
     "no such axis": (RIGHT | {"a": (1, 4)}, "layer a: the axes are 0 to 3, and 4 is none"),
+    "not answered": (RIGHT | {"b": None}, "layer b is not answered yet"),
     "words": (RIGHT | {"a": "1, 3"}, "layer a: "),
     "a list": ([(1, 3), (0,), (1, 2, 3)], "expected {"),
 }
@@ -201,6 +202,15 @@ def unmasked(h, real, num_groups, weight, bias, eps):
 
 def zeroed_first(h, real, num_groups, weight, bias, eps):
     return unmasked(h * real[:, None], real, num_groups, weight, bias, eps)
+
+
+def padded_at_the_end(h, real, num_groups, weight, bias, eps):
+    first = torch.arange(real.shape[1]) < real.sum(-1, keepdim=True)
+    return keep_out(h, first, num_groups, weight, bias, eps)
+
+
+def bias_after_the_mask(h, real, num_groups, weight, bias, eps):
+    return keep_out(h, real, num_groups, weight, 0 * bias, eps) + bias[:, None]
 
 
 def one_by_one(h, real, num_groups, weight, bias, eps):
@@ -241,6 +251,8 @@ MASKED = {
         partial(keep_out, count=lambda g, m: g.shape[2] * g.shape[3]),
         "not of all",
     ),
+    "bias after the mask": (bias_after_the_mask, "the bias before the last mask"),
+    "padding at the end": (padded_at_the_end, "real also says where"),
     "bias at the padding": (partial(keep_out, last=False), "at the padding the output is 0"),
     "each channel": (
         lambda h, real, G, w, b, eps: keep_out(h, real, h.shape[1], w, b, eps),

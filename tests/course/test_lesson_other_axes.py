@@ -43,6 +43,44 @@ def test_groups_of_four_learn_and_pairs_do_not(change):
         assert reached(2, seed, **CHANGES[change]) < LEARNED
 
 
+class Pairs(nn.GroupNorm):
+    """Groups of two whose outputs and gradients are those of two different eps."""
+
+    def __init__(self, width: int, outputs: float, gradient: float):
+        super().__init__(width // 2, width)
+        self.outputs = outputs
+        self.gradient = gradient
+
+    def forward(self, x):
+        outputs, learned = (
+            F.group_norm(x, self.num_groups, self.weight, self.bias, eps)
+            for eps in (self.outputs, self.gradient)
+        )
+        return learned + (outputs - learned).detach()
+
+
+def reached_by_pairs(seed: int, outputs: float, gradient: float) -> float:
+    names = lesson()
+    digits = training.digits()
+    net = names["classifier"](lambda width: Pairs(width, outputs, gradient), seed=seed)
+    names["train"](net, digits.train_x, digits.train_y, 100)
+    return names["accuracy"](net, digits.test_x, digits.test_y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_pairs_fail_through_their_gradient_and_not_through_their_outputs(seed):
+    assert reached_by_pairs(seed, outputs=1e-5, gradient=1.0) > LEARNED
+    assert reached_by_pairs(seed, outputs=1.0, gradient=1e-5) < 0.2
+
+
+def test_the_rule_for_groups_fits_any_number_of_channels():
+    rule = run_cells(LESSON, "setup", "members-rule")["group_norm_for"]
+    for channels in range(1, 300):
+        members = channels // rule(channels).num_groups
+        assert members >= min(16, channels)
+
+
 def test_a_net_whose_norms_return_their_biases_answers_every_input_alike():
     names = lesson()
     net = names["replace_batch_norms"](names["classifier"](nn.BatchNorm1d))
@@ -53,7 +91,7 @@ def test_a_net_whose_norms_return_their_biases_answers_every_input_alike():
     torch.testing.assert_close(scores, scores[:1].expand(7, 10))
 
 
-def heard(layer, seed: int, bias: bool = False) -> tuple[nn.Module, dict]:
+def heard(layer, seed: int, bias: bool = False, steps: int = 200) -> tuple[nn.Module, dict]:
     """The lesson's network after its training, and its accuracy in each version of the signals."""
     names = lesson()
     net = names["Listener"](layer)
@@ -62,7 +100,7 @@ def heard(layer, seed: int, bias: bool = False) -> tuple[nn.Module, dict]:
             new = nn.Conv1d(old.in_channels, old.out_channels, 5, padding=2)
             net.convolutions[place] = new
     signals = training.signals()
-    net = names["train"](training.seeded(net, seed), signals.train_x, signals.train_y, 200)
+    net = names["train"](training.seeded(net, seed), signals.train_x, signals.train_y, steps)
     return net, in_versions(net)
 
 
@@ -101,6 +139,16 @@ def test_an_offset_costs_instance_norm_little_and_groups_of_four_more_than_half(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_with_more_steps_layer_norm_goes_on_learning_and_groups_of_four_still_lose_half(seed):
+    _, row = heard(lesson()["OverChannels"], seed, steps=800)
+    _, groups = heard(grouped(4), seed, steps=800)
+    assert 0.4 < row["own"] < groups["own"] - 0.2
+    assert groups["own"] > 0.85
+    assert groups["offset"] < groups["own"] / 2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_biases_let_layer_norm_see_the_scale_of_a_position(seed):
     layer = lesson()["OverChannels"]
@@ -117,7 +165,20 @@ def test_padding_in_the_statistics_costs_instance_norm_accuracy(seed):
     signals = training.signals()
     x = F.pad(signals.test_x, (0, 120))
     real = (torch.arange(160) < 40).expand(len(x), -1)
-    assert lesson()["accuracy"](net, x, signals.test_y, real) < found["own"] - 0.2
+    names = lesson()
+    assert names["accuracy"](net, x, signals.test_y, real) < found["own"] - 0.2
+
+    class WithoutZeros(names["Listener"]):
+        def normalize(self, norm, h, real):
+            mean = h[:, :, :40].mean(-1, keepdim=True)
+            variance = h[:, :, :40].var(-1, correction=0, keepdim=True)
+            xhat = (h - mean) / torch.sqrt(variance + norm.eps)
+            return xhat * norm.weight[:, None] + norm.bias[:, None]
+
+    without_zeros = WithoutZeros(grouped(16))
+    without_zeros.load_state_dict(net.state_dict())
+    reached = names["accuracy"](without_zeros, x, signals.test_y, real)
+    assert abs(reached - found["own"]) < 0.03
 
 
 def test_layer_norm_of_a_position_gives_a_loud_and_a_quiet_window_one_output():
