@@ -58,7 +58,7 @@ def rescue(eps) -> str:
         side = (
             "So small an eps still stops the gradient of a pair: try a larger one."
             if eps < 0.5
-            else "So large an eps shrinks the output to almost nothing: try a smaller one."
+            else "So large an eps leaves too little at this learning rate: try a smaller one."
         )
         raise Slip(f"the worst network reaches {worst:.0%}, wanted at least {REACHED:.0%}. {side}")
     return f"the five networks reach {worst:.0%} to {reached.max():.0%}."
@@ -123,6 +123,7 @@ def _with_variance(change):
 
 
 MERGE_SLIPS = {
+    "mean and variance are swapped.": lambda *case: merged(*case)[::-1],
     "the variances are averaged, and what lies between the GPUs is lost: each GPU measures around "
     "its own mean.": _with_variance(lambda share, m, mean, v, n: (share * v).sum(0)),
     "the variances are averaged without weights, and what lies between the GPUs is lost.": (

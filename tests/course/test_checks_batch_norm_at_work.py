@@ -81,6 +81,7 @@ MERGE = {
     "root": (merged(lambda *all_: whole(*all_).sqrt()), "that is the standard deviation"),
     "no grad": (in_the_dark, "no gradient comes back"),
     "variance detached": (deaf_variance, "the variance: no gradient comes back"),
+    "swapped": (lambda *all_: merged(whole)(*all_)[::-1], "mean and variance are swapped"),
     "mean alone": (lambda means, variances, counts: weighted(means, counts), "expected a tuple"),
 }
 

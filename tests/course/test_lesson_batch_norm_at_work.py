@@ -18,7 +18,7 @@ WIDTHS = {NARROW: 16, "twice the width": 64}
 KINDS = [OWN, *WIDTHS, "four times the steps"]
 SHALLOW = {"lr": 0.1, "depth": 2, "batch_size": 16, "steps": 100}
 DEEP = {"depth": 6, "batch_size": 64, "lr": 0.1, "steps": 120}
-LARGE_STEPS = DEEP | {"lr": 1.0, "steps": 80}
+LARGE_STEPS = DEEP | {"lr": 1.0, "steps": 70}
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +87,33 @@ def test_with_the_outputs_of_pairs_and_a_mild_gradient_these_networks_learn_more
 
 
 @pytest.mark.slow
+def test_at_its_best_learning_rate_a_mild_gradient_regains_most_of_what_pairs_cost(lesson):
+    def best(norm, *rates):
+        how = SHALLOW | {"steps": 200}
+        return max(ends(norm, **how | {"lr": lr}).mean() for lr in rates)
+
+    class MildOutputs(lesson["BatchNorm"]):  # the opposite mixture
+        def normalize(self, x, mean, var):
+            usual = super().normalize(x, mean, var)
+            mild = (x - mean) / torch.sqrt(var + 10)
+            return mild.detach() + usual - usual.detach()
+
+    on_pairs = partial(lesson["BatchNorm"], gpus=8)
+    mild_on_pairs = partial(lesson["MildBatchNorm"], gpus=8)
+    usual = best(on_pairs, 0.003, 0.01, 0.03, 0.1, 0.4)
+    mild = best(mild_on_pairs, 0.4, 0.8, 1.6)
+    one_gpu = best(lesson["BatchNorm"], 0.1, 0.2, 0.4)
+    assert 0.5 < (mild - usual) / (one_gpu - usual) < 0.9
+    assert best(partial(MildOutputs, gpus=8), 0.01, 0.1, 0.8) < mild - 0.2
+    assert best(partial(on_pairs, eps=10), 0.8) > mild
+
+    usual, mild, one_gpu = (
+        ends(norm, **SHALLOW).mean() for norm in (on_pairs, mild_on_pairs, lesson["BatchNorm"])
+    )
+    assert usual < mild < (usual + one_gpu) / 2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", each(KINDS))
 def test_batch_norm_tolerates_the_learning_rate_1_with_a_shift(lesson, kind):
     assert ends(None, kind, **LARGE_STEPS).max() < 0.3
@@ -100,6 +127,22 @@ def test_one_scale_is_enough_at_the_learning_rate_1_once_the_means_are_subtracte
     centered = ends(lesson["CenteredOneScale"], kind, **LARGE_STEPS)
     assert centered.min() > 0.8
     assert one.max() < centered.min()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", each(KINDS))
+def test_the_gradient_through_the_center_counts_more_than_the_one_through_the_scale(lesson, kind):
+    class CenterCut(lesson["CenteredOneScale"]):
+        def statistics(self, parts):
+            mean, var = super().statistics(parts)
+            return mean.detach(), var
+
+    class ScaleCut(lesson["CenteredOneScale"]):
+        def statistics(self, parts):
+            mean, var = super().statistics(parts)
+            return mean, var.detach()
+
+    assert ends(CenterCut, kind, **LARGE_STEPS).max() < ends(ScaleCut, kind, **LARGE_STEPS).min()
 
 
 @pytest.mark.slow
