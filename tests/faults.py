@@ -415,18 +415,18 @@ CHECKS = [
         f"tests/course/test_checks_without_norms.py::{WRONG}[numbers_in_front: drawn]",
     ),
     Fault(
-        "a column with a large mean is not tried in exercise 01.3",
+        "a column with a large mean is not tried in exercise 01.2",
         "normcourse/checks/batch_norm.py",
-        "    _check_large_mean(watched, inputs)\n",
+        "    _check_large_mean(student, inputs)\n",
         "",
         f"tests/course/test_checks_batch_norm.py::{WRONG}",
     ),
     Fault(
-        "half the accuracy passes in exercise 01.5",
-        "normcourse/checks/batch_norm.py",
+        "half the accuracy passes in exercise 01a.2",
+        "normcourse/checks/batch_norm_at_work.py",
         "if worst < REACHED:",
         "if worst < REACHED / 2:",
-        f"tests/course/test_checks_batch_norm.py::{WRONG}",
+        f"tests/course/test_checks_batch_norm_at_work.py::{WRONG}",
     ),
     Fault(
         "the slip of one standard error is the right interval",

@@ -543,3 +543,31 @@ GRIDS["depth_width"] = signal_grid(
     BY_DEPTH,
     rates=[3e-3, 1e-2, 3e-2, 1e-1],
 )
+
+# Lesson 01: accuracy by learning rate with three optimizers, eight convolutions on the signals
+AT_RATES = {
+    "none": {"norm": "none", "init": "he", "depth": 8},
+    "batch_norm": {"norm": "torch_batch_norm", "init": "he", "depth": 8},
+}
+for optimizer, rates in (
+    ("sgd", [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]),
+    ("sgd_momentum", [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]),
+    ("adam", [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]),
+):
+    GRIDS[f"rates_{optimizer}"] = signal_grid(
+        AT_RATES,
+        BY_DEPTH | {"optimizer": optimizer, "warmup": 0, "steps": 300, "evaluate_every": 300},
+        rates=rates,
+        tuning_seeds=(0, 1, 2),
+        seeds=[],
+    )
+
+# The noise of BatchNorm's statistics: every step sees all 1,000 digits
+GRIDS["noise"] = grid(
+    ["none", "torch_batch_norm", "batch_norm_ghost"],
+    {"build": "mlp", "depth": 6, "width": 32},
+    ADAM | SGD | {"batch_size": 1000, "dtype": "float32"},
+    rates=[0.1, 0.2, 0.5, 1.0, 2.0, 5.0],
+    tuning_seeds=(0, 1, 2, 3, 4),
+    seeds=[],
+)

@@ -1,12 +1,12 @@
-"""Checks of lesson 01: batch norm of a table and of images, backward, and for a batch of two."""
+"""Checks of lesson 01: batch norm of a table, the layer with its memory, and a frozen net."""
 
-import math
+import copy
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from normcourse import draw
 from normcourse.checks.moments import (
@@ -21,13 +21,11 @@ from normcourse.checks.moments import (
 )
 from normcourse.checks.probes import call, calls, forbid, same_gradients, unchanged
 from normcourse.checks.raised import one_line
-from normcourse.checks.values import as_number
+from normcourse.checks.values import describe
 from normcourse.checks.verdict import Cases, Slip, every_case, exercise, expect, parts
-from normcourse.training import digits, stacked_accuracy, stacked_mlp, train_stacked
 from normlib import functional
 
 MOMENTUM, EPS = 0.25, 0.5  # large, so that a forgotten eps or a reversed momentum shows
-NAMES = ("x", "running_mean", "running_var", "weight", "bias")
 FAR = 1e7  # a mean of ten million
 CHANNEL = (0, 2, 3)  # what is reduced for one channel of (N, C, H, W)
 RESULTS = ("y", "running_mean", "running_var")
@@ -40,7 +38,6 @@ COLUMN, COLUMN_EPS, GAIN, BIAS, NORMED = (2, 2, 8, 8), 16, 10, 1, (-5, -5, 7, 7)
     "Exercise 1 (your norm)",
     "the four steps",
     "x of shape (samples, features)",
-    "one number for each feature",
     f"column {COLUMN}",
     rf"\varepsilon = {COLUMN_EPS}, the gain {GAIN} and the bias {BIAS}",
     f"it becomes {NORMED}",
@@ -64,100 +61,63 @@ def table(student) -> None:
     _right_far_away(student(*far.values()), _table(**far))
 
 
-HIDDEN_RATE, FACTOR = 0.1, 2
-
-
 @exercise(
-    "Exercise 2 (which rate)",
-    f"learn by plain SGD at the rate {HIDDEN_RATE}",
-    f"start as ${FACTOR} W$",
-    "write down a number",
+    "Exercise 2 (the whole layer)",
+    "any number of axes",
+    "the three buffers",
+    "raises a `ValueError`",
 )
-def rate_for_double(answer) -> None:
-    """The rate with which double weights stay double those that learn at 0.1."""
-    expect(answer, FACTOR**2 * HIDDEN_RATE, RATE_SLIPS, "the rate", rtol=1e-3)
+def layer(kind) -> None:
+    """kind(features, eps, momentum) is a module for x (N, C), (N, C, L) and (N, C, H, W).
 
-
-@exercise(
-    "Exercise 3 (batch norm, training and evaluation)",
-    "the two buffers are *new* tensors",
-    "Change no input",
-)
-def forward(student) -> None:
-    """student(x, running_mean, running_var, weight, bias, training, momentum, eps).
-
-    x is (N, C, H, W).
+    [EQ-BN-RUNNING]
     """
-    watched = forbid(student, "batch_norm", "normlib")
+    if getattr(kind, "forward", None) is nn.BatchNorm1d.forward:
+        raise Slip("that is torch's layer, a finished batch_norm: write forward yourself.")
+    student = forbid(_as_function(kind), "batch_norm", "normlib")
+    _check_state(kind)
     inputs = _inputs(4, 3, 2, 3)
     others = _inputs(5, 2, 3, 2, seed=3)  # as wide as there are channels, too
     with every_case() as cases:
-        _check_training(watched, inputs, cases)
-        _check_training(watched, others, cases)
+        _check_training(student, inputs, cases)
+        _check_training(student, others, cases)
     with every_case() as cases:
-        _check_evaluation(watched, inputs, cases)
-        _check_evaluation(watched, others, cases)
-    _check_gradient(watched, inputs)
-    _check_other_shapes(watched)
-    _check_large_mean(watched, inputs)
-
-
-WALKED, WALKED_EPS, ARRIVING = (2, 4, 6, 8, 10), 1, (27, 0, 0, 0, 0)
-
-
-@exercise(
-    "Exercise 4 (walk back with numbers)",
-    "missing on path 2",
-    f"column {WALKED}",
-    rf"\varepsilon = {WALKED_EPS}: the mean is 6, s = 3 and m = 5",
-    f"g = {ARRIVING}",
-    "each of the five inputs",
-    "the three paths",
-    "a list of five numbers",
-)
-def walk_back(answer) -> None:
-    """Five numbers: the gradient at the column WALKED, where ARRIVING comes to xhat."""
-    got = _five_numbers(answer)
-    slips = {message: _walked(**change) for message, change in WALK_SLIPS.items()}
-    slips |= {message: torch.tensor(wrong).double() for message, wrong in WALK_VALUES.items()}
-    slips["the whole is not divided by s: path 1 hands on 27/3."] = 3 * _walked()
-    expect(got, _walked(), slips, "the gradient", rtol=1e-3, atol=6e-3)
-
-
-REACHED, TRAINED, RATE = 0.8, 400, 0.05
+        _check_evaluation(student, inputs, cases)
+        _check_evaluation(student, others, cases)
+    _check_gradient(student, inputs)
+    _check_large_mean(student, inputs)
+    _check_other_shapes(student)
+    _check_as_torch(kind)
+    _check_one_value(kind)
 
 
 @exercise(
-    "Exercise 5 (rescue the batch of two)",
-    f"each of the five nets has to reach {REACHED}",
-    f"after {TRAINED} steps at the rate {RATE}",
-    "trained(layer, 0.05, batch_size=2, steps=400)",
+    "Exercise 3 (freeze it)", "whatever mode the surrounding model is in", "returns the module"
 )
-def batch_of_two(settings) -> str:
-    """settings: {"eps": …, "momentum": …}; five nets have to reach 0.8 with batches of two.
-
-    Returns, in words, what they reached.
-    """
-    if not isinstance(settings, Mapping):
-        raise Slip('write a dict such as {"eps": 1e-5, "momentum": 0.1}.')
-    for name in settings:
-        if name not in ("eps", "momentum"):
-            raise Slip(f'there is no setting {name!r}: the names are "eps" and "momentum".')
-    try:
-        eps = as_number(settings.get("eps", 1e-5))
-        momentum = as_number(settings.get("momentum", 0.1))
-    except TypeError:
-        eps = momentum = math.nan
-    if not (eps > 0 and 0 < momentum <= 1):
-        raise Slip("eps is a number above 0, momentum a number above 0 and at most 1.")
-    reached = _five_accuracies(eps, momentum)
-    worst = reached.min()
-    if worst < REACHED:
-        raise Slip(
-            f"the worst of the five nets reached {worst:.2f}, wanted {REACHED}. "
-            f"{_advice(eps, momentum)}"
-        )
-    return f"the five nets reach {worst:.2f} to {reached.max():.2f}."
+def frozen(kind) -> None:
+    """kind(net) is a module around a net that nothing moves, and that knows evaluation alone."""
+    net = _net_to_freeze()
+    wanted = copy.deepcopy(net).eval()
+    around = kind(net)
+    if not isinstance(around, nn.Module):
+        raise Slip(f"Frozen(net) is {describe(around)}, expected a module.")
+    model = nn.Sequential(around, nn.Linear(3, 2).double())
+    for name, switch in (("train", around.train), ("eval", around.eval)):
+        try:
+            returned = switch()
+        except RecursionError:
+            raise Slip(
+                f"{name}() never ends: eval() calls train(False), so a train() that calls eval() "
+                "calls itself. Put the net inside into eval mode instead: self.net.eval()."
+            ) from None
+        if returned is not around:
+            raise Slip(f"{name}() has to return the module itself, as every module's does.")
+    for mode in (True, False, True):
+        model.train(mode)
+        when = f"with the model around it in {'train' if mode else 'eval'}() mode"
+        _check_frozen(around, net, wanted, when)
+    if any(parameter.requires_grad for parameter in net.parameters()):
+        raise Slip("the parameters inside still ask for a gradient: requires_grad_(False).")
 
 
 # Exercise 1
@@ -279,30 +239,48 @@ TABLE_GRADIENTS = {
 # Exercise 2
 
 
-RATE_SLIPS = {
-    "twice the rate makes the step as long as the first net's, for the gradient is half as "
-    "large; the step has to be twice as long.": FACTOR * HIDDEN_RATE,
-    "at the same rate the step is HALF as long as the first net's, for the gradient is half as "
-    "large; it has to be twice as long.": HIDDEN_RATE,
-    "the other way round: with twice as large weights the gradient is smaller, so the rate has "
-    "to be larger.": HIDDEN_RATE / FACTOR,
-    "the factor 4 is right, and turned round: the gradient is half as large and the step has to "
-    "be twice as long, so the rate grows.": HIDDEN_RATE / FACTOR**2,
-    "that is a factor, and no rate of these nets.": float(FACTOR**2),
-    "that is one 2 too many: one for the gradient, one for the step.": FACTOR**3 * HIDDEN_RATE,
-    "that is one 2, and no rate: one 2 for the gradient, one for the step, times 0.1.": float(
-        FACTOR
-    ),
-    "those are two 2 too many: one for the gradient, one for the step.": FACTOR**4 * HIDDEN_RATE,
-    "the rate itself is not squared; what it is multiplied by may be.": (FACTOR * HIDDEN_RATE) ** 2,
-    "those are two 2 for the rate, which is then squared; it is not.": (
-        (FACTOR**2 * HIDDEN_RATE) ** 2
-    ),
-    "the factors are multiplied, not added to the rate.": FACTOR**2 + HIDDEN_RATE,
-}
+def _as_function(kind) -> Callable:
+    """One call of a fresh layer, in the manner of F.batch_norm.
+
+    Of x, running_mean, running_var, weight, bias, training, momentum, eps; it returns y and the two
+    buffers.
+    """
+
+    def student(x, running_mean, running_var, weight, bias, training, momentum, eps):
+        module = _module(kind, len(weight), eps, momentum)
+        module.get_buffer("running_mean").copy_(running_mean)
+        module.get_buffer("running_var").copy_(running_var)
+        for name, given in (("weight", weight), ("bias", bias)):
+            delattr(module, name)  # autograd asks for the gradient at the tensor that was given
+            setattr(module, name, given)
+        y = module.train(training)(x)
+        return y, module.running_mean, module.running_var
+
+    return student
 
 
-# Exercise 3
+def _module(kind, features: int, eps: float, momentum: float) -> nn.Module:
+    if isinstance(kind, nn.Module):
+        raise Slip("that is a layer; hand over the class, without brackets: BatchNorm.")
+    module = kind(features, eps, momentum)
+    if not isinstance(module, nn.Module):
+        raise Slip(f"BatchNorm({features}, …) is {describe(module)}, expected a module.")
+    return module.double()
+
+
+def _check_state(kind) -> None:
+    """The state of a fresh layer is that of torch's, name by name."""
+    got = _module(kind, 3, 1e-5, 0.1).state_dict()
+    wanted = nn.BatchNorm1d(3).double().state_dict()
+    for name, value in wanted.items():
+        if name not in got:
+            raise Slip(f"the layer's state has no {name}; torch's has, so keep __init__ as it is.")
+        if got[name].shape != value.shape or not torch.equal(got[name], value):
+            raise Slip(f"a fresh layer's {name} is not that of torch: keep __init__ as it is.")
+    if more := sorted(set(got) - set(wanted)):
+        raise Slip(
+            f"torch's layer has no {more[0]}: keep its five names, and checkpoints fit both."
+        )
 
 
 def _inputs(*shape: int, seed: int = 1) -> tuple[Tensor, ...]:
@@ -317,10 +295,24 @@ def _inputs(*shape: int, seed: int = 1) -> tuple[Tensor, ...]:
 
 def _call(student, inputs, training: bool) -> tuple:
     kept = [t.clone() for t in inputs]
-    got = parts(student(*inputs, training, MOMENTUM, EPS), *RESULTS)
-    for name, before, after in zip(NAMES, kept, inputs, strict=True):
-        unchanged(name, before, after)
+    got = parts(_right_shapes(student, inputs, training, MOMENTUM, EPS), *RESULTS)
+    for name, place in (("x", 0), ("weight", 3), ("bias", 4)):
+        unchanged(name, kept[place], inputs[place])
     return got
+
+
+def _right_shapes(student, inputs, training: bool, momentum: float, eps: float):
+    """What student returns; a Slip that names the axes where torch's shapes do not fit."""
+    try:
+        return student(*inputs, training, momentum, eps)
+    except (Slip, NotImplementedError):
+        raise
+    except (RuntimeError, IndexError) as error:
+        raise Slip(
+            f"for x of shape {tuple(inputs[0].shape)}, training={training}, your code raised "
+            f"{one_line(error)}. Axis 1 is the channel: reduce over all other axes, however many "
+            "there are, so that mean and variance have the shape (C,)."
+        ) from None
 
 
 def _normalized(x, mean, var, weight=None, bias=None, eps=EPS):
@@ -339,7 +331,7 @@ def _check_training(student, inputs, cases: Cases) -> None:
     cases.expect(y, want, slips, f"y in training {shape}")
     slips = {
         "running_mean was not updated.": old_mean,
-        "the buffers are exchanged: return y, running_mean, running_var.": want_var,
+        "the buffers are exchanged: running_mean keeps the mean.": want_var,
         "running_mean: the momentum is reversed: it is the weight of the NEW batch.": (
             torch.lerp(old_mean, x.mean(CHANNEL), 1 - MOMENTUM)
         ),
@@ -418,6 +410,9 @@ def _running_var_slips(x: Tensor, old_var: Tensor) -> dict[str, Tensor]:
         "running_var was not updated.": old_var,
         "running_var keeps the UNBIASED variance: multiply by m / (m - 1).": (
             torch.lerp(old_var, biased, MOMENTUM)
+        ),
+        "running_var: the factor is upside down: multiply by m / (m - 1).": (
+            torch.lerp(old_var, biased.square() / unbiased, MOMENTUM)
         ),
         "running_var: the momentum is reversed: it is the weight of the NEW batch.": (
             torch.lerp(old_var, unbiased, 1 - MOMENTUM)
@@ -514,19 +509,24 @@ def _check_evaluation(student, inputs, cases: Cases) -> None:
     cases.expect(y, _normalized(x, old_mean, old_var, w, b), slips, "y in evaluation")
     for name, got, old in (("running_mean", mean, old_mean), ("running_var", var, old_var)):
         if not (isinstance(got, Tensor) and got.shape == old.shape and torch.equal(got, old)):
-            raise Slip(f"evaluation must not change {name}: return it as it came.")
+            raise Slip(f"evaluation must not change {name}: it only reads it.")
+
+
+OTHER_SHAPES = ((6, 3), (4, 3, 7), (2, 5, 1, 4))  # the last has one row of pixels
 
 
 def _check_other_shapes(student) -> None:
-    """Other sizes, one row of pixels: nothing may be built in or kept from the first call."""
-    for training in (True, False):
-        inputs = _inputs(2, 5, 1, 4, seed=2)
-        got = parts(student(*inputs, training, 0.1, 0.25), *RESULTS)
-        x, mean, var, w, b = inputs
-        mean, var = mean.clone(), var.clone()
-        y = functional.batch_norm(x, mean, var, w, b, training, 0.1, 0.25)
-        for name, value, want in zip(RESULTS, got, (y, mean, var), strict=True):
-            expect(value, want, what=f"{name} for 2 images of 5 channels, training={training},")
+    """Other sizes and ranks: nothing may be built in or kept from the first call."""
+    for shape in OTHER_SHAPES:
+        for training in (True, False):
+            inputs = _inputs(*shape, seed=2)
+            when = f"for x of shape {shape}, training={training},"
+            got = parts(_right_shapes(student, inputs, training, 0.1, 0.25), *RESULTS)
+            x, mean, var, w, b = inputs
+            mean, var = mean.clone(), var.clone()
+            y = F.batch_norm(x, mean, var, w, b, training, 0.1, 0.25)
+            for name, value, want in zip(RESULTS, got, (y, mean, var), strict=True):
+                expect(value, want, what=f"{name} {when}")
 
 
 def _check_large_mean(student, inputs) -> None:
@@ -542,157 +542,102 @@ def _right_far_away(y: Tensor, want: Tensor) -> None:
         )
 
 
-# Exercise 4
-
-
-def _five_numbers(answer) -> Tensor:
-    """A list, a tuple, an array or a tensor, lying or standing."""
-    advice = "write a list of five numbers, for example [0, 0, 1, 1, 1]."
-    try:
-        numbers = torch.as_tensor([float(number) for number in _flat(answer)], dtype=torch.float64)
-    except (TypeError, ValueError):
-        raise Slip(advice) from None
-    if len(numbers) != len(WALKED):
-        raise Slip(f"you gave {len(numbers)} of them; {advice}")
-    return numbers
-
-
-def _flat(answer) -> list:
-    if hasattr(answer, "flatten"):
-        return answer.flatten().tolist()
-    return [
-        part for entry in answer for part in (entry if isinstance(entry, list | tuple) else [entry])
-    ]
-
-
-def _walked(
-    s: float = 3.0,
-    direct: float = 1.0,
-    by_variance: float = 1.0,
-    by_mean: float = 1.0,
-    variance_to: Sequence[float] = (1, 1, 1, 1, 1),
-    mean_to: Sequence[float] = (1, 1, 1, 1, 1),
-) -> Tensor:
-    """The three paths added up, each with a factor; …_to says whom the paths 2 and 3 reach."""
-    column = torch.tensor(WALKED).double()
-    g = torch.tensor(ARRIVING).double()
-    m = len(column)
-    deviations = column - column.mean()
-    at_variance = -(g * deviations).sum() / (2 * s**3)
-    path_1 = g / s
-    path_2 = at_variance * 2 / m * deviations * torch.tensor(variance_to)
-    path_3 = -g.sum() / s / m * torch.tensor(mean_to)
-    return direct * path_1 + by_variance * path_2 + by_mean * path_3
-
-
-FIRST_ALONE = (1, 0, 0, 0, 0)
-WALK_VALUES = {
-    "that is g as it arrives; walk the three paths back to the inputs.": [27, 0, 0, 0, 0],
-    "that is g without its mean; path 2 and the division by s are missing.": (
-        [21.6, -5.4, -5.4, -5.4, -5.4]
-    ),
-    "path 1 reaches the first sample only: g is 0 at the others.": [4, 5.6, 7.2, 8.8, 10.4],
-    "path 2: x - mean stands in both of its derivatives; yours have x.": (
-        [6.4, -3.4, -4.2, -5, -5.8]
-    ),
-    "path 2: x - mean stands in both of its derivatives; at the variance yours has x.": (
-        [8.8, -1, -1.8, -2.6, -3.4]
-    ),
-    "path 2: x - mean stands in both of its derivatives; from the variance yours has x.": (
-        [8.8, 1.4, 3, 4.6, 6.2]
-    ),
-    "the other samples are moved as well: they share the mean and the variance.": [4, 0, 0, 0, 0],
-}
-WALK_SLIPS: dict[str, dict[str, Any]] = {  # what is changed in the walk
-    "that is path 1 alone; the mean and the variance depend on the inputs, too.": {
-        "by_variance": 0.0,
-        "by_mean": 0.0,
-    },
-    "path 3 is missing, the one over the mean.": {"by_mean": 0.0},
-    "path 2 is missing, the one over the variance.": {"by_variance": 0.0},
-    "path 1 is missing, the direct one.": {"direct": 0.0},
-    "that is path 2 alone, or path 3 went to the first sample only, undivided by m = 5.": {
-        "direct": 0.0,
-        "by_mean": 0.0,
-    },
-    "that is path 3 alone; add the paths 1 and 2.": {"direct": 0.0, "by_variance": 0.0},
-    "all three paths have the wrong sign.": {
-        "direct": -1.0,
-        "by_variance": -1.0,
-        "by_mean": -1.0,
-    },
-    "the sign of path 2: at the variance arrives -(27)(-4)/(2 * 27), which is positive.": {
-        "by_variance": -1.0
-    },
-    "the sign of path 3: the derivative from the mean to each xhat is -1/s.": {"by_mean": -1.0},
-    "the signs of the paths 2 and 3 are both turned.": {"by_variance": -1.0, "by_mean": -1.0},
-    "path 3: each sample moves the mean by a fifth only; divide by m = 5.": {"by_mean": 5.0},
-    "path 3 reaches all samples, not the first alone.": {"mean_to": FIRST_ALONE},
-    "path 2 reaches all samples, not the first alone.": {"variance_to": FIRST_ALONE},
-    "path 2: divide the variance by m = 5, not by m - 1.": {"by_variance": 5 / 4},
-    "path 3: divide the mean by m = 5, not by m - 1.": {"by_mean": 5 / 4},
-    "the paths 2 and 3: divide by m = 5, not by m - 1.": {"by_variance": 5 / 4, "by_mean": 5 / 4},
-    "path 2: the derivative from a sample to the variance is 2 (x - mean)/m; "
-    "the division by m = 5 is missing.": {"by_variance": 5.0},
-    "the division by m = 5 is missing on the paths 2 and 3.": {"by_variance": 5.0, "by_mean": 5.0},
-    "path 2: the factor 2/m = 2/5 of the mean square is missing.": {"by_variance": 5 / 2},
-    "path 2: the 1/2 of the root's derivative is missing.": {"by_variance": 2.0},
-    "path 2: the 2 of the square's derivative is missing.": {"by_variance": 0.5},
-    "path 2: s to the power 3, not 2, stands in the derivative at the variance.": {
-        "by_variance": 3.0
-    },
-    "path 2: s to the power 3, not 1, stands in the derivative at the variance.": {
-        "by_variance": 9.0
-    },
-    "path 2: x - mean stands in both of its derivatives; one of yours has xhat.": {
-        "by_variance": 1 / 3
-    },
-    "path 2: x - mean stands in both of its derivatives; yours have xhat.": {"by_variance": 1 / 9},
-    "eps is missing: s is the root of 8 + 1.": {"s": math.sqrt(8.0)},
-    "s is the root of 9, which is 3.": {"s": 9.0},
-}
-
-
-# Exercise 5
-
-
-class _Layer(torch.nn.Module):
-    """The lesson's layer, once more: shape (nets, 1, width) of gain, bias and buffers."""
-
-    def __init__(self, shape: tuple[int, ...], eps: float, momentum: float) -> None:
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.ones(shape, dtype=torch.float64))
-        self.bias = torch.nn.Parameter(torch.zeros(shape, dtype=torch.float64))
-        self.mean = torch.zeros(shape, dtype=torch.float64)
-        self.var = torch.ones(shape, dtype=torch.float64)
-        self.eps = eps
-        self.momentum = momentum
-
-    def forward(self, x: Tensor) -> Tensor:
-        mean, var = self.mean, self.var
-        if self.training:
-            mean = x.mean(1, keepdim=True)
-            var = x.var(1, correction=0, keepdim=True)
-            unbiased = var.detach() * x.shape[1] / (x.shape[1] - 1)
-            self.mean = torch.lerp(self.mean, mean.detach(), self.momentum)
-            self.var = torch.lerp(self.var, unbiased, self.momentum)
-        return self.weight * (x - mean) / torch.sqrt(var + self.eps) + self.bias
-
-
-def _five_accuracies(eps: float, momentum: float) -> Tensor:
-    nets = stacked_mlp(1, lambda shape: _Layer(shape, eps, momentum)).double()
-    data = digits()
-    train_stacked(nets, data, steps=TRAINED, lr=RATE, batch_size=2)
-    return stacked_accuracy(nets, data)
-
-
-def _advice(eps: float, momentum: float) -> str:
-    if eps < 0.1:
-        return "With so small an eps a pair that almost agrees is still blown up: try a larger one."
-    if eps > 2:
-        return (
-            "With so large an eps the layer shrinks its input to almost nothing: try a smaller one."
+def _check_as_torch(kind) -> None:
+    """Three batches, and what is remembered of them: the buffers, the count, the evaluation."""
+    ours, theirs = _module(kind, 3, EPS, MOMENTUM), nn.BatchNorm1d(3, EPS, MOMENTUM).double()
+    for seed in range(3):
+        batch = 1 + draw(5, 3, seed=seed)
+        ours(batch)
+        theirs(batch)
+    counted = ours.state_dict()["num_batches_tracked"]
+    if counted.item() != 3:
+        raise Slip(
+            f"after three batches in training num_batches_tracked is {counted.item()}: add 1 in "
+            "each forward pass of training."
         )
-    if momentum > 0.1:
-        return "The buffers hold the last few pairs alone: try a smaller momentum."
-    return "The buffers still hold what they began with: try a momentum of 0.1."
+    for name, want in theirs.state_dict().items():
+        expect(ours.state_dict()[name], want, what=f"{name} after three batches")
+    batch = draw(2, 3, seed=9)
+    expect(ours.eval()(batch), theirs.eval()(batch), what="evaluation after three batches")
+    if ours.state_dict()["num_batches_tracked"].item() != 3:
+        raise Slip("evaluation must not count: num_batches_tracked belongs to training.")
+
+
+def _check_one_value(kind) -> None:
+    """One value per channel: a ValueError in training, and nothing is written; fine in evaluation.
+
+    A finished layer divides by m - 1 = 0 here, and running_var would be NaN ever after.
+    """
+    module = _module(kind, 3, EPS, MOMENTUM)
+    module(draw(5, 3, seed=1))
+    kept = copy.deepcopy(module.state_dict())
+    one = draw(1, 3, seed=2)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of var() of one number
+            module(one)
+    except ValueError:
+        pass
+    except Exception as error:
+        raise Slip(
+            f"x of shape (1, 3) has one value per channel: your code raised {one_line(error)}; "
+            "raise a ValueError, as torch does."
+        ) from None
+    else:
+        left = "running_var is NaN ever after" if _has_nan(module) else "it has no spread"
+        raise Slip(
+            f"x of shape (1, 3) has one value per channel, and {left}: raise a ValueError in "
+            "training if m is 1, as torch does."
+        )
+    for name, value in module.state_dict().items():
+        if not torch.equal(value, kept[name]):
+            raise Slip(f"{name} has changed although the layer raised: check m first, then write.")
+    try:
+        module.eval()(one)
+    except ValueError:
+        raise Slip(
+            "in evaluation one value per channel is fine: raise in training alone."
+        ) from None
+
+
+def _has_nan(module: nn.Module) -> bool:
+    return any(value.isnan().any() for value in module.state_dict().values())
+
+
+# Exercise 3
+
+
+def _net_to_freeze() -> nn.Module:
+    """A convolution, a BatchNorm that has seen something, dropout, and a head for x (N, 1, 8)."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net = nn.Sequential(
+            nn.Conv1d(1, 4, 3, padding=1),
+            nn.BatchNorm1d(4),
+            nn.Dropout(0.5),
+            nn.Flatten(),
+            nn.Linear(32, 3),
+        ).double()
+        net(draw(16, 1, 8, seed=1))
+    return net
+
+
+def _check_frozen(around, net: nn.Module, wanted: nn.Module, when: str) -> None:
+    """Two other batches: the right answers, and nothing has moved."""
+    kept = wanted.state_dict()
+    for seed in (2, 3):
+        batch = 3 * draw(8, 1, 8, seed=seed) + 1
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)  # dropout
+            answer = around(batch)
+        for name, value in net.state_dict().items():
+            if not torch.equal(value, kept[name]):
+                raise Slip(
+                    f"{when}, {name} has moved: train() goes through all modules inside, so the "
+                    "BatchNorm is in train mode again."
+                )
+        if not (isinstance(answer, Tensor) and torch.allclose(answer, wanted(batch))):
+            raise Slip(
+                f"{when}, the answers are not those of evaluation: something inside still drops "
+                "numbers out, or measures its batch. Put all of the net inside into eval mode."
+            )

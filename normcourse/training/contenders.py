@@ -15,6 +15,7 @@ from normlib import layers
 BUILT = (mlp, residual_mlp, cnn, transformer, signal_cnn)
 MODELS = {build.__name__: build for build in BUILT}
 GROUPS = 4
+GHOST = 50  # samples that share their statistics in GhostBatchNorm
 CAP = 3.0  # leaves three standard deviations of a normalized activation their room
 
 
@@ -116,6 +117,18 @@ class MildBatchNorm(layers.BatchNorm1d):
         return usual + mild - mild.detach()
 
 
+class GhostBatchNorm(nn.BatchNorm1d):
+    """BatchNorm that measures GHOST samples at a time in training, however large the batch is.
+
+    Source: Hoffer, Hubara & Soudry 2017, section 4 ("Ghost Batch Normalization").
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        groups = x.split(GHOST) if self.training else (x,)
+        normalize = super().forward
+        return torch.cat([normalize(group) for group in groups])
+
+
 def _softcap(width: int) -> nn.Module:
     """functional.softcap as a layer: DyT with alpha 1 and scale CAP that learns nothing."""
     return layers.DyT(width, 1.0, CAP, bias=False).requires_grad_(False)
@@ -138,6 +151,8 @@ CONTENDERS = {
     "batch_norm": _batch_norm,
     # lesson 01a: the outputs of batch_norm, and another gradient
     "batch_norm_mild": Contender("eps 1e-5, in the gradient 10", MildBatchNorm, flat=True),
+    # lesson 01: the batch's gradient, and statistics of a part of it
+    "batch_norm_ghost": Contender(f"eps 1e-5, {GHOST} at a time", GhostBatchNorm, flat=True),
     "layer_norm": _layer_norm,
     "rms_norm": Contender("eps 1e-5", _rms_rows),
     # lesson 03b: which gains decay pulls, beside the weights

@@ -97,33 +97,13 @@ def gradient_of_one_output(draw):
     return centred(leaf(draw(D)), draw(D), dy) | {"i": i}
 
 
-@lines("01 gradient-why", "01 paths-derive", "01 gradient-derive")
+@lines("01 gradient-why")
 @lines(r"lectures/01 Why a gain, a bias and an $\varepsilon$?")
 def batch_norm_column(draw):
     return centred(leaf(draw(D)), draw(1)[0], draw(D))
 
 
 # Rows whose mean is not 0: where a term vanishes for LayerNorm, its sign shows in them alone
-
-
-@lines(r"01 paths-derive $\frac{\partial v}{\partial \mu}")
-def squares_around_any_number(draw):
-    x, mu = draw(D), leaf(0.4)
-    return {"x": x, "mu": mu, "v": (x - mu).square().mean(), "m": D}
-
-
-@lines("lectures/01 Size becomes a rate")
-@lines("01 rate-derive")
-def one_step_of_longer_weights(draw):
-    w, gradient = draw(2, D)
-    f = 1.7
-    return {"W": w, "V": f * w, "G": gradient, "f": f, "eta": 0.3, "L": 0.0}
-
-
-@lines("01 gradient-derive")
-def column_by_hand(draw):
-    there = centred(leaf(row(1, 3, 5, 7)), 1.0, row(12, 0, 0, 0), eps=4)
-    return {name: there[name] for name in ("x", "g", "hatx", "mu", "s", "m")}
 
 
 @lines("01a steep-derive")
