@@ -74,6 +74,22 @@ def test_pairs_fail_through_their_gradient_and_not_through_their_outputs(seed):
     assert reached_by_pairs(seed, outputs=1.0, gradient=1e-5) < 0.2
 
 
+def largest_tenth(seed: int, gradient: float) -> float:
+    """The share of the gradient that a tenth of the digits bring, before any training."""
+    net = lesson()["classifier"](lambda width: Pairs(width, 1e-5, gradient), seed=seed)
+    digits = training.digits()
+    x = digits.train_x[:1000].clone().requires_grad_()
+    F.cross_entropy(net(x), digits.train_y[:1000], reduction="sum").backward()
+    norms = x.grad.norm(dim=-1).sort(descending=True).values
+    return (norms[:100].sum() / norms.sum()).item()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_gradient_of_pairs_comes_from_a_few_digits(seed):
+    assert largest_tenth(seed, gradient=1e-5) > 0.95
+    assert largest_tenth(seed, gradient=1.0) < 0.2
+
+
 def test_the_rule_for_groups_fits_any_number_of_channels():
     rule = run_cells(LESSON, "setup", "members-rule")["group_norm_for"]
     for channels in range(1, 300):
