@@ -132,7 +132,7 @@ def divided(x, w, dy, eps=EPS):
     return parts | {"x": x, "w": w, "y": y, "g": w * dy, "L": (y * dy).sum()}
 
 
-@lines("04 failure-why", "04 ex2", "04 ex4", "04 graph-why", "04 graph-derive", "04 collect-derive")
+@lines("04 failure-why", "04 ex1", "04 ex2", "04 graph-why", "04 graph-derive", "04 collect-derive")
 @lines("04a failure-why")
 def rms_norm_row(draw):
     return divided(leaf(draw(D)), draw(D), draw(D))
@@ -146,30 +146,12 @@ def row_with_a_target(draw):
     return {"x": x, "w": w, "t": t, "hatx": hatx, "y": y, "L": (y - t).square().sum() / 2}
 
 
-@lines("04 again-reason")
-def articles_mistake(draw):
-    x, w, t = draw(3, D)
-    r = (x.square().mean() + EPS).sqrt()
-    hatx = x / r
-    y = w * hatx
-    g = w * (y - t)
-    row = {"x": x, "w": w, "t": t, "r": r, "hatx": hatx, "D": D}
-    m = (g * hatx).mean()
-    mistake = w / r * ((y - t) - hatx * m) - (g - hatx * m) / r
-    return row | {"m": m, "g": g, "y": y, "d": mistake}
-
-
-@lines("04 graph-why", "04 graph-derive", "04 collect-derive", "04 again-why")
-def row_of_the_graph(draw, arrives=(1, 0, 3, 0)):
-    """The numbers of the picture."""
-    there = divided(leaf(row(1, 1, 3, 5)), row(3, 1, 1, 1), row(*arrives), eps=0.0)
+@lines("04 graph-why", "04 graph-derive", "04 collect-derive")
+def row_of_the_graph(draw):
+    """The numbers of the figure."""
+    there = divided(leaf(row(1, 1, 3, 5)), row(3, 1, 1, 1), row(1, 0, 3, 0), eps=0.0)
     del there["varepsilon"]
     return there | {"u": there["x"] / there["x"].norm()}
-
-
-@lines("04 ex1", "solutions/04 ex1")
-def row_of_the_graph_by_pencil(draw):
-    return row_of_the_graph(draw, arrives=(1, 0, 0, 0))
 
 
 @lines("03 derive-variance")

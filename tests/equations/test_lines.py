@@ -33,7 +33,6 @@ PLANTED = [  # where, what is there, what is planted, the rule that sees it
     ("03 derive-variance", r"$\sigma^{2} = q - \mu", r"$\sigma^{2} = q + \mu", LINE),
     ("01 hand", r"$\sqrt{5 + 4} = 3$", r"$\sqrt{5 + 4} = 2$", LINE),
     ("06b slopes-why", r"\frac{18}{25}", r"\frac{17}{25}", LINE),
-    ("solutions/04 ex1", r"-\frac{1}{3} \cdot \frac{1}{6}", r"-\frac{1}{3} + \frac{1}{6}", LINE),
     ("03 derive-variance", r"$(x_{j} - \mu)^{2} = x", "$x", ALONE),
 ]  # fmt: skip
 
@@ -74,8 +73,8 @@ def test_what_is_planted_shows(where, there, planted, rule):
 
 
 def test_a_complaint_names_the_two_sides_and_their_values():
-    (said,) = complaints("04 again-why", r"= -\frac{2}{9}", r"= -\frac{4}{9}")["displayed_lines"]
-    assert "the left side is -0.222222, the right side -0.444444: mend it" in said
+    (said,) = complaints("06a plain-why", r"= \frac{1}{18}", r"= \frac{1}{16}")["displayed_lines"]
+    assert "the left side is 0.055556, the right side 0.0625: mend it" in said
 
 
 def test_a_new_line_is_not_forgotten():
