@@ -16,7 +16,7 @@ from normcourse.lesson import Notebook
 from tests.editions.conftest import ROOT
 from tools import learner
 
-LESSON = "02_layer_norm"
+LESSON = "01_batch_norm"
 WINDOW = (1366, 768)
 START_SECONDS = 60
 # The folds over a prediction's answer, by their first line.

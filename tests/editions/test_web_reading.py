@@ -158,7 +158,7 @@ def test_code_is_large_enough_and_what_is_cut_shows_it(tab, site, width):
     assert [e["text"] for e in seen if e["size"] < SMALLEST_CODE] == []
     assert [e["text"] for e in seen if e["beyond"] != e["cut"]] == []
     assert [e["text"] for e in seen if e["wrapped"] and e["beyond"]] == []
-    assert sum(e["wrapped"] for e in seen) > 10
+    assert sum(e["wrapped"] for e in seen) > 5
     assert "import" not in seen[0]["text"]
 
 
